@@ -1,4 +1,4 @@
-"""Answers on open tables with texts, against CatBoost and LightGBM: same rows, five splits, recipe chosen on validation.
+"""Answers on open tables with texts, against CatBoost and LightGBM: same rows, five splits.
 
     python bench/tables.py [BUILD] --into FOLDER --data FOLDER [--minilm FOLDER] [--rows a;b] [--tables a;b]
                            [--seeds 1,2,3,4,5] [--args "..."] [--threads N] [--test]
@@ -108,8 +108,8 @@ def lightgbm_tfidf(table, options):
         valid = lightgbm.Dataset(x["valid"], table.y["valid"], reference=train, free_raw_data=False)
         model = lightgbm.train({"objective": "binary" if table.is_class else "regression", "learning_rate": rate,
                                 "num_leaves": 31, "feature_fraction": 0.5, "bagging_fraction": 0.8, "bagging_freq": 1,
-                                "seed": table.seed, "verbose": -1, "num_threads": options.threads}, train, 2000, [valid],
-                               callbacks=[lightgbm.early_stopping(50, verbose=False)])
+                                "seed": table.seed, "verbose": -1, "num_threads": options.threads},
+                               train, 2000, [valid], callbacks=[lightgbm.early_stopping(50, verbose=False)])
         predicted = {part: model.predict(x[part]) for part in ("valid", "test")}
         if best is None or score(table, "valid", predicted["valid"]) > score(table, "valid", best["valid"]):
             best = predicted

@@ -13,6 +13,10 @@ from torch import nn
 FAR = 1.0  # widths of an outer bin that places go on beyond it
 
 
+def are_vectors(config):
+    return config.get("tabular") == "embedded" or config.get("fusion") == "columns"
+
+
 def make_table(rows, seed):
     """Rows of five columns, as text: plain numbers; few values, most of them 0, some missing; a constant; huge
     numbers; categories, some missing."""
@@ -59,7 +63,8 @@ def fit(config, table):
         else:
             columns.append(fit_number(name, texts, bins))
     return {"version": 3, "label_name": config["label_name"], "label_by_index": True,
-            "labels": [str(i) for i in range(config["num_classes"])], "primary_text": ["text"], "secondary_text": [],
+            "labels": [str(i) for i in range(config["num_classes"])], "primary_text": ["text"],
+            "secondary_text": ["note"] if config.get("secondary_text_name") else [],
             "decimal_mark": ".", "missing_values": [], "columns": columns, "vectors": config["numeric_embedding"]}
 
 
@@ -112,12 +117,15 @@ class Bias(nn.Module):
 
 
 class EmbeddedTabular(nn.Module):
-    """Each column as a vector; these side by side -> Linear -> ReLU."""
+    """Each column as a vector; these side by side -> Linear -> ReLU. With fusion columns they are all, as wide as a
+    text's projection."""
 
     def __init__(self, config, preprocessing, common):
         super().__init__()
         self.config, self.preprocessing = config, preprocessing
-        columns, dim, n = preprocessing["columns"], config["column_dim"], config.get("numeric_frequencies")
+        columns, n = preprocessing["columns"], config.get("numeric_frequencies")
+        fused = config.get("fusion") == "columns"
+        dim = common if fused else config["column_dim"]
         numbers = [c for c in columns if "categories" not in c]
         self.periodic = preprocessing["vectors"] == "periodic"
         self.rows = [len(c["categories"]) if "categories" in c else
@@ -127,7 +135,7 @@ class EmbeddedTabular(nn.Module):
             self.frequencies = Table(len(numbers), n)
         self.categories = Table(sum(r for r, c in zip(self.rows, columns, strict=True) if c not in numbers), dim)
         self.columns = Bias(len(columns), dim)
-        self.linear = nn.Linear(len(columns) * dim, common)
+        self.linear = None if fused else nn.Linear(len(columns) * dim, common)
 
     def factors(self, column, text, frequency, rows):
         """Of the column's rows, [rows]."""
@@ -161,7 +169,8 @@ class EmbeddedTabular(nn.Module):
                 at["categories" if category else "numbers"] += self.rows[c]
                 at["frequencies"] += not category
             made.append(torch.cat(vectors))
-        return torch.relu(self.linear(torch.stack(made)))
+        vectors = torch.stack(made)
+        return vectors if self.linear is None else torch.relu(self.linear(vectors))
 
 
 class GatedFusion(nn.Module):
@@ -175,3 +184,25 @@ class GatedFusion(nn.Module):
     def forward(self, x):
         x = x * torch.sigmoid(self.gate(x))
         return self.output(self.dropout(torch.relu(self.dense(x))))
+
+
+class ColumnFusion(nn.Module):
+    """Texts and columns attend to each other in PyTorch's pre-norm layers; then the first text's token is fused as
+    without."""
+
+    def __init__(self, fusion, config):
+        super().__init__()
+        self.dense, self.dropout, self.output = fusion.dense, fusion.dropout, fusion.output
+        self.width = config["hidden_common_dim"]
+        self.layer = nn.ModuleList(
+            nn.TransformerEncoderLayer(self.width, config["fusion_heads"], 2 * self.width,
+                                       config.get("fusion_dropout", 0.1), "gelu", batch_first=True, norm_first=True)
+            for _ in range(config["fusion_layers"]))
+        self.norm = nn.LayerNorm(self.width)
+
+    def forward(self, x):
+        """x [batch, tokens * width]"""
+        x = x.unflatten(1, (-1, self.width))
+        for layer in self.layer:
+            x = layer(x)
+        return self.output(self.dropout(torch.relu(self.dense(self.norm(x[:, 0])))))

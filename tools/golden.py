@@ -10,8 +10,8 @@ Trident is compared with the exact result, not with another engine's rounding.
 The model `quantized` is trained through int8 products. Rounding to integers jumps, so its samples are drawn again until
 noise like that of fp32 changes none of the integers: then both sides must find the same ones.
 
-The models `columns` and `periods` have columns as vectors: their files also hold a table, the preprocessing fitted to
-it, and what its fields and those of further rows, `probes`, become: `places`; null: missing.
+The models `columns`, `periods` and `fusion` have columns as vectors: their files also hold a table, the preprocessing
+fitted to it, and what its fields and those of further rows, `probes`, become: `places`; null: missing.
 
 optimizers.json has the losses, and the final weights in samples, of 50 steps of the model `bert` with other optimizers,
 windows.json the losses of 50 steps of the models above with texts as overlapping windows, losses.json those with
@@ -30,8 +30,8 @@ import columns
 import encoders
 import golden_json
 from model import (
-    NO_DECAY, Trimodal, encoder_spec, logical_gradients, logical_parameters, make_optimizer, pad, quantize_encoders,
-    rate_factor)
+    NO_DECAY, Trimodal, encoder_spec, logical, logical_gradients, logical_parameters, make_optimizer, pad,
+    quantize_encoders, rate_factor, text_names)
 
 STEPS = 50
 RECIPE = {
@@ -124,6 +124,18 @@ CONFIGS = {
         "class_weights": [1.0, 2.0],
         "pooling": "pooler",
     },
+    # Four texts, two encoders: the first reads three of them.
+    "texts": {
+        **COMMON, "text_list": ["text", "note", "name", "more"],
+        "text_encoders": ["primary", "secondary", "primary", "primary"],
+        "primary_text_name": "text", "secondary_text_name": "note", "tab_field_list": ["a", "b"],
+        "primary_tokenizer": "golden-bert", "secondary_tokenizer": "golden-roberta",
+        "primary_encoder": encoder("bert", 24, 32, 40, 22), "secondary_encoder": encoder("roberta", 16, 20, 50, 24,
+                                                                                       **ROBERTA),
+        "hidden_common_dim": 16, "fusion_hidden_dim": 12, "is_binary": True, "num_classes": 2,
+        "class_weights": [1.0, 2.0],
+        "pooling": "pooler",
+    },
     # Columns as vectors, numbers by bins; gated branches.
     "columns": {
         **COMMON, "primary_text_name": "text", "primary_tokenizer": "golden-bert",
@@ -144,6 +156,18 @@ CONFIGS = {
         "hidden_common_dim": 8, "fusion_hidden_dim": 6, "is_binary": True, "num_classes": 2,
         "class_weights": [1.0, 2.0],
         "pooling": "cls",
+    },
+    # Columns and two texts as tokens that attend to each other.
+    "fusion": {
+        **COMMON, "primary_text_name": "text", "secondary_text_name": "note", "primary_tokenizer": "golden-bert",
+        "secondary_tokenizer": "golden-bert",
+        "tab_field_list": ["a", "b", "c", "d", "color"], "cat_field_list": ["color"],
+        "numeric_embedding": "piecewise", "numeric_bins": 8, "fusion": "columns", "fusion_layers": 2,
+        "fusion_heads": 2,
+        "primary_encoder": encoder("bert", 8, 12, 30, 22), "secondary_encoder": encoder("bert", 8, 12, 30, 22),
+        "hidden_common_dim": 8, "fusion_hidden_dim": 6, "is_binary": False, "num_classes": 3,
+        "class_weights": [1.0, 2.5, 0.5],
+        "pooling": "mean",
     },
     # Products of 8 bits and a table.
     "quantized": {
@@ -189,13 +213,13 @@ def make_samples(config, count, rng):
     samples = []
     for i in range(count):
         sample = {"label": i % config["num_classes"]}
-        for name, length in (("primary", lengths[i]), ("secondary", lengths[-1 - i])):
-            if config.get(f"{name}_text_name"):
-                spec = encoder_spec(config, name)
-                sample[name] = [rng.randrange(2, spec["vocab_size"]) for _ in range(length)]
-                if i % 2:
-                    sample[name][length // 2] = spec["pad_token_id"]
-        if config.get("tabular") == "embedded":
+        for t, name in enumerate(text_names(config)):
+            length = lengths[-1 - i if t == 1 else (i + t) % count]
+            spec = encoder_spec(config, name)
+            sample[name] = [rng.randrange(2, spec["vocab_size"]) for _ in range(length)]
+            if i % 2:
+                sample[name][length // 2] = spec["pad_token_id"]
+        if columns.are_vectors(config):
             probes = columns.probes(far=config["numeric_embedding"] == "piecewise")
             sample["fields"] = (probes + columns.make_table(count, 11))[i]
         elif config.get("tab_field_list"):
@@ -227,7 +251,7 @@ def pack(config, name, samples):
 def forward_loss(model, config, samples):
     texts = {name: pack(config, name, samples) for name in model.branches}
     dtype = next(model.parameters()).dtype
-    if config.get("tabular") == "embedded":
+    if columns.are_vectors(config):
         numbers = [s["fields"] for s in samples]
     else:
         numbers = (torch.tensor([s["numbers"] for s in samples], dtype=torch.float32).to(dtype) if model.tabular
@@ -298,9 +322,12 @@ def draw_weights(model):
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             spread = 0.02 if ".self.query." in key or ".self.key." in key else 1.0 if ".router." in key else 0.05
-            if model.config.get("tabular") == "embedded" and key.startswith(("tabular.", "fusion.")):
+            if columns.are_vectors(model.config) and key.startswith(("tabular.", "fusion.")):
                 spread = 0.5
-            parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if encoders.is_gain(key) else 0.0))
+            gain = encoders.is_gain(next(iter(logical(key, parameter))))
+            parameter.copy_(torch.randn_like(parameter) * spread + (1.0 if gain else 0.0))
+            if ".in_proj_" in key:  # queries, keys, values
+                parameter[:len(parameter) // 3] *= 0.005
 
 
 def make(name, folder, seed, config=None):
@@ -308,7 +335,7 @@ def make(name, folder, seed, config=None):
     direct = config is not None
     config = copy.deepcopy(config if direct else CONFIGS[name])
     torch.manual_seed(seed)
-    table = columns.make_table(TABLE_ROWS, 3) if config.get("tabular") == "embedded" else None
+    table = columns.make_table(TABLE_ROWS, 3) if columns.are_vectors(config) else None
     preprocessing = columns.fit(config, table) if table else None
     model = Trimodal(config, preprocessing).eval()
     if direct or name in FAMILIES:
@@ -403,7 +430,7 @@ WINDOWS = {"max_sen_len": 9, "windows": 3, "stride": 6}  # the samples have up t
 def make_windows(folder):
     """50 steps of golden models with their texts as windows: pooled by the pooler, the mean and the first token."""
     runs = []
-    for name in ("bert", "roberta", "trimodal", "shared"):
+    for name in ("bert", "roberta", "trimodal", "shared", "texts"):
         document, model = reopen(folder, name)
         config = {**document["config"], **WINDOWS}
         losses, norms = train(model, {**document, "config": config}, STEPS)
@@ -445,8 +472,9 @@ def make_losses(folder):
         runs.append({"of": name, "config": {"task": "multilabel"}, "recipe": {"loss": "binary_cross_entropy"},
                      "losses": losses, "grad_norms": norms})
         print(f"{name}, several labels: after {len(losses)} steps {losses[-1]:.6f}")
-    write_json(folder, "losses.json", {"runs": runs, "notes": "targets of numbers: 0.75 * label - 0.5; of several labels, label k: "
-                                                          "(label + k) % 2, not known where the sum is 3",
+    notes = ("targets of numbers: 0.75 * label - 0.5; of several labels, label k: (label + k) % 2, not known where the "
+             "sum is 3")
+    write_json(folder, "losses.json", {"runs": runs, "notes": notes,
                                        "made_by": f"tools/golden.py, torch {torch.__version__}"})
 
 

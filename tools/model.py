@@ -13,13 +13,18 @@ from torch import nn
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
-from columns import EmbeddedTabular, GatedFusion
+from columns import ColumnFusion, EmbeddedTabular, GatedFusion, are_vectors
 
 # Keys of an encoder that transformers does not know.
 OWN_KEYS = ("model_type", "attention_pattern", "num_experts", "experts_per_token", "expert_capacity_factor",
             "router_aux_loss_coef", "expert_layers")
 # Tensors of a file that are several parameters of Trident: parts of their rows.
-JOINED = {".attn.Wqkv.": ("query", "key", "value"), ".mlp.Wi.": ("input", "gate")}
+JOINED = {".attn.Wqkv.": ("query", "key", "value"), ".mlp.Wi.": ("input", "gate"),
+          ".self_attn.in_proj_": ("attention.query", "attention.key", "attention.value")}
+# Modules of PyTorch's layers, in the fusion.
+RENAMED = {".self_attn.out_proj.": ".attention.output.",
+           ".linear1.": ".feed_forward.inner.", ".linear2.": ".feed_forward.outer.",
+           ".norm1.": ".attention.norm.", ".norm2.": ".feed_forward.norm."}
 
 
 class Pooler(nn.Module):
@@ -50,8 +55,12 @@ def logical(name, tensor):
     """{logical name: rows} of a tensor under transformers' name; the rows are views of it."""
     for joined, parts in JOINED.items():
         if joined in name:
-            return {name.replace(joined, f"{joined}{part}."): rows
+            stem = "." if joined.endswith("_") else joined
+            return {name.replace(joined, f"{stem}{part}."): rows
                     for part, rows in zip(parts, tensor.chunk(len(parts)), strict=True)}
+    for theirs, ours in RENAMED.items():
+        if name.startswith("fusion."):
+            name = name.replace(theirs, ours)
     return {name: tensor}
 
 
@@ -192,9 +201,23 @@ class Tabular(nn.Module):
         return torch.relu(self.linear(numbers if self.norm is None else self.norm(numbers)))
 
 
+def text_names(config):
+    """primary, secondary, text3, ...: as many as there are texts."""
+    if config.get("text_list"):
+        return ["primary", "secondary", *(f"text{i}" for i in range(3, len(config["text_list"]) + 1))]
+    return [name for name in ("primary", "secondary") if config.get(f"{name}_text_name")]
+
+
+def reader(config, name):
+    """The encoder that reads a text."""
+    if config.get("text_encoders"):
+        return config["text_encoders"][text_names(config).index(name)]
+    return "primary" if config.get("share_encoders") else name
+
+
 def encoder_spec(config, name):
     """The architecture of a text's encoder."""
-    return config["primary_encoder" if config.get("share_encoders") else f"{name}_encoder"]
+    return config[f"{reader(config, name)}_encoder"]
 
 
 class Trimodal(nn.Module):
@@ -208,14 +231,12 @@ class Trimodal(nn.Module):
         self.pooling = config.get("pooling", "pooler")
         common = config["hidden_common_dim"]
         self.branches = []
-        for name in ("primary", "secondary"):
-            if not config.get(f"{name}_text_name"):
-                continue
+        for name in text_names(config):
             spec = encoder_spec(config, name)
-            if self.branches and config.get("share_encoders"):
+            if reader(config, name) != name:
                 assert not spec.get("num_experts"), "experts that texts share are not written here"
                 encoder = nn.Module()  # its projection alone
-                encoder.config = self.primary.config
+                encoder.config = getattr(self, reader(config, name)).config
             else:
                 encoder = make_encoder(spec, self.pooling)
                 add_experts(encoder, spec)
@@ -224,13 +245,16 @@ class Trimodal(nn.Module):
             self.branches.append(name)
         columns = len(config.get("tab_field_list") or [])
         self.tabular = Tabular(columns, common) if columns else None
-        if config.get("tabular") == "embedded":
+        if columns and are_vectors(config):
             self.tabular = EmbeddedTabular(config, preprocessing, common)
-        width = common * (len(self.branches) + (columns > 0))
+        fused = config.get("fusion") == "columns"
+        width = common if fused else common * (len(self.branches) + (columns > 0))
         self.fusion = Fusion(width, config["fusion_hidden_dim"], config["num_classes"],
                              config.get("fusion_dropout", 0.1))
         if config.get("fusion") == "gated":
             self.fusion = GatedFusion(self.fusion, width)
+        if fused:
+            self.fusion = ColumnFusion(self.fusion, config)
         weights = config.get("class_weights") or [1.0] * config["num_classes"]
         self.register_buffer("class_weights", torch.tensor(weights, dtype=torch.float32), persistent=False)
         self.label_smoothing, self.focal_gamma = 0.0, 0.0  # of the loss
@@ -240,7 +264,7 @@ class Trimodal(nn.Module):
         """ids, mask: [sequences, length]; mask None: every position is a real token. windows: how many sequences, one
         after the other, are each sample's, whose pooled vectors are averaged; None: one each. Returns
         [samples, common]."""
-        encoder = getattr(self, "primary" if self.config.get("share_encoders") else name)
+        encoder = getattr(self, reader(self.config, name))
         pattern = encoder_spec(self.config, name).get("attention_pattern")
         seen = mask if pattern is None else self.masked(encoder, pattern, ids, mask)
         encoder.lengths = [ids.shape[1]] * len(ids) if mask is None else mask.sum(1).tolist()
@@ -423,7 +447,8 @@ def make_optimizer(model, lr, weight_decay, no_decay=NO_DECAY, recipe=None, **op
     recipe = {"optimizer": "adamw", "momentum": 0.9, "adam_eps": 1e-8, **(recipe or {})}
     decayed, plain = [], []
     for name, parameter in model.named_parameters():
-        (plain if any(pattern in name for pattern in no_decay) else decayed).append(parameter)
+        ours = next(iter(logical(name, parameter)))
+        (plain if any(pattern in ours for pattern in no_decay) else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": plain, "weight_decay": 0.0}]
     if recipe["optimizer"] == "sgd":
         return torch.optim.SGD(groups, lr=lr, momentum=recipe["momentum"], nesterov=recipe.get("nesterov", False))

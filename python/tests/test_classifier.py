@@ -135,6 +135,29 @@ class Fit(Case):
         auto.fit(table, "label")
         self.assertEqual(auto._fit_model.columns, ["text", "track", "size", "weight"])  # track: a category
 
+    def test_more_than_two_texts(self):
+        """Each is a branch of its own, of numbers and several labels, too; a second encoder reads the others."""
+        table = make_table(96)
+        table["more"] = [f"found {chr(97 + i % 26)} and lost {chr(97 + i // 26)}" for i in range(96)]
+        table["note"] = [f"it was {word}" for word in table["more"]]
+        names = ["text", "track", "more", "note"]
+        rows = without_label({name: values[:5] for name, values in table.items()})
+        model = self.classifier(max_steps=2, text=names).fit(table, "label")
+        self.assertEqual(model._fit_model.columns, [*names, "size", "weight"])
+        expected = matrix(model.predict_proba(rows))
+        self.assertEqual([matrix(model.predict_proba(row))[0] for row in rows_of(rows)], expected)
+        given = {"encoder": self.model, "max_steps": 2, "progress": False}
+        guessed = trident.Classifier(**given).fit(table, "label")
+        self.assertEqual(guessed._fit_model.columns[:3], ["text", "note", "more"])
+        pair = trident.Classifier(**{**given, "encoder": (self.model, support.make_model(self.path("other")))},
+                                  text=names, numbers=None).fit(table, "label")
+        self.assertEqual(pair._fit_model.columns, names)
+        number = trident.Regressor(**given, text=names, numbers=["weight"]).fit(table, "size")
+        self.assertEqual(len(number.predict(rows)), 5)
+        labels = trident.MultiLabelClassifier(**given, text=names, numbers=["weight"]).fit(
+            {**table, "even": [i % 2 for i in range(96)]}, "label,even")
+        self.assertEqual(len(labels.predict(rows)), 5)
+
     def test_output_dir_resumes(self):
         table = make_table(96)
         folder = self.path("resumed")

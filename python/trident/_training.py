@@ -183,9 +183,13 @@ def _encoder_keys(request: Request, words: Words) -> tuple[dict[str, Any], bool]
     return keys, "primary_tokenizer" not in keys and not is_given
 
 
-def _text_keys(text: Sequence[str]) -> dict[str, Any]:
+def _text_keys(text: Sequence[str], encoder: Any) -> dict[str, Any]:
     keys: dict[str, Any] = dict(zip(("primary_text_name", "secondary_text_name"), text))
-    return {**keys, "secondary_text_list": list(text[2:])} if len(text) > 2 else keys
+    if len(text) > 2:
+        keys["text_list"] = list(text)
+    if len(text) > 2 and len(_encoders(encoder)) > 1:
+        keys["text_encoders"] = ["primary", *["secondary"] * (len(text) - 1)]
+    return keys
 
 
 def _is_auto(value: Any) -> bool:
@@ -208,7 +212,7 @@ class _Inspection:
         """The columns of texts, and those of numbers and categories."""
         found = _command.run_json([*self.words, "--quiet", *self._config({})], self.data.tables)
         text = [found[key] for key in ("primary_text", "secondary_text") if found.get(key)]
-        return (text + found.get("secondary_text_list", []),
+        return (found.get("text_list") or text + found.get("secondary_text_list", []),
                 [column["name"] for column in found["columns"] if column["role"] == "tabular"])
 
     def write(self, keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,7 +255,7 @@ def configure(request: Request, data: Data, words: Words, keys: dict[str, Any], 
     numbers = request.numbers
     encoder_keys, learns = _encoder_keys(request, words)
     if request.config is not None:
-        chosen = {} if _is_auto(text) else _text_keys(text)
+        chosen = {} if _is_auto(text) else _text_keys(text, request.encoder)
         if not _is_auto(numbers):
             chosen["tab_field_list"] = list(numbers or [])
         if data.label:
@@ -265,7 +269,7 @@ def configure(request: Request, data: Data, words: Words, keys: dict[str, Any], 
             numbers = [name for name in guessed_numbers if name not in text and name != data.weight]
         if not text:
             raise DataError("no column looks like a text; name it: text=[...]")
-    chosen = {} if _is_auto(text) else _text_keys(text)
+    chosen = {} if _is_auto(text) else _text_keys(text, request.encoder)
     if not _is_auto(numbers) and numbers:
         chosen["tab_field_list"] = list(numbers)
     if learns:

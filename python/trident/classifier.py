@@ -25,7 +25,7 @@ FEW = 256  # rows given as dicts that are predicted as they are; more become a t
 
 
 class Classifier:
-    """Trains and applies a classifier of up to two texts and a row of numbers and categories.
+    """Trains and applies a classifier of texts and a row of numbers and categories.
 
     >>> m = trident.Classifier(text=["Title", "Review Text"], encoder="all-MiniLM-L6-v2")
     >>> m.fit(reviews, "Recommended", eval_set=(more_reviews, "Recommended"))
@@ -34,13 +34,14 @@ class Classifier:
     Parameters
     ----------
     text : "auto", a column's name, or a list of them
-        The texts: the first has the first encoder, the second the other one, further ones are joined to the second.
-        "auto": the two columns with the most words.
+        The texts, 16 at most: one encoder reads all; of two encoders the first reads the first text, the second the
+        others.
+        "auto": all columns of free text, the longest first.
     numbers : "auto", a list of columns, or None
         Columns of numbers, categories, dates and amounts. "auto": all that are of use. None: none.
     encoder : folder or name of a Hugging Face model, dict, pair of them, or None
         What the texts' encoders begin with: a folder, a name in `models_dir`, ./models or Hugging Face's cache; or a
-        dict of keys of its config.json. A pair: one for each text. None: a small encoder with random weights, whose
+        dict of keys of its config.json. A pair: two encoders. None: a small encoder with random weights, whose
         vocabulary is learned from the texts; pretrained weights give better answers.
     config : path or dict, optional
         A configuration of `trident train`. It is taken as it is, with the other parameters on top. None: `trident

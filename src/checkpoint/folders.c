@@ -18,8 +18,7 @@ tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folde
     return tri__path_join(out, folder, TRI_TEXT(128, "%s%lld%s", prefix, (long long)step, suffix));
 }
 
-/* The step of "checkpoint-<step>", -1 for any other name. *rest: what follows the digits. */
-static int64_t parse_name(const char *name, const char **rest) {
+int64_t tri__checkpoint_named(const char *name, const char **rest) {
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
     const char *digits = name + sizeof prefix - 1;
     size_t n = strspn(digits, "0123456789");
@@ -76,7 +75,7 @@ static tri_status find_all(const char *folder, candidate **all, int *n) {
     for (int i = 0; i < names.n; i++) {
         const char *rest = "";
         tri_kind kind;
-        int64_t step = parse_name(names.name[i], &rest);
+        int64_t step = tri__checkpoint_named(names.name[i], &rest);
         if (step < 0 || *rest) continue;
         TRI_PATH(path, folder, names.name[i]);
         TRI_TRY(tri__path_kind(path, &kind));
@@ -156,7 +155,7 @@ static tri_status sweep(const char *folder, int running) {
         const char *rest = "";
         int of_saving = strncmp(names.name[i], best_name, strlen(best_name)) == 0;
         int stray = is_stray_file(names.name[i]) && (of_saving || !running);
-        if (!stray && (parse_name(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
+        if (!stray && (tri__checkpoint_named(names.name[i], &rest) < 0 || strncmp(rest, ".tmp.", 5) != 0)) continue;
         TRI_PATH(path, folder, names.name[i]);
         if (stray) (void)tri__file_remove(path);
         else TRI_TRY(tri__folder_remove_all(path));

@@ -6,6 +6,8 @@
 
 /* "<folder>/checkpoint-<step><suffix>" */
 tri_status tri__checkpoint_name(char out[static TRI_PATH_MAX], const char *folder, int64_t step, const char *suffix);
+/* The step of "checkpoint-<step>", -1 for any other name. *rest: what follows the digits. */
+int64_t tri__checkpoint_named(const char *name, const char **rest);
 /* 1: the status of opening a checkpoint proves it damaged (or gone). 0: it is valid or unknown, and must not be treated
  * as damaged. */
 int tri__proves_damage(tri_status status);

@@ -21,7 +21,7 @@ static const char *name_of(const tri_scores *s, int class, char out[static NAME_
 
 /* A dash if undefined (the area of a label without rows). */
 static const char *area(double value, char out[static FIGURE_BYTES]) {
-    snprintf(out, FIGURE_BYTES, isfinite(value) ? "%.4f" : "-", value);
+    snprintf(out, FIGURE_BYTES, !isfinite(value) ? "-" : fabs(value) < 1e4 ? "%.4f" : "%.6g", value);
     return out;
 }
 
@@ -76,6 +76,10 @@ static tri_status print_classes(const tri_cli *cli, const tri_evaluation *e) {
     return tri__print_table(cli, &table);
 }
 
+/* Of tri_evaluation.intervals: of numbers, of several labels. */
+static const char *const interval_key[2][TRI_NUMBER_INTERVALS] = {{"r2", "rmse", "mae"},
+                                                                  {"f1_micro", "f1_macro", "lrap"}};
+
 /* The figures of predicted numbers, in the label's units. */
 static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
     char range[FIGURE_BYTES];
@@ -84,9 +88,11 @@ static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
     tri_text_table table = {0};
     tri__text_table_add(&table, "%lld rows\tvalue\t95 %% interval", (long long)e->scores.rows);
     tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
-    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);)
+    for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);) {
+        int of = tri__text_index(name, interval_key[e->scores.n_classes > 0], TRI_NUMBER_INTERVALS);
         tri__text_table_add(&table, "%s\t%.6g%s", name, value,
-                            interval(at <= TRI_NUMBER_INTERVALS ? &e->number_intervals[at - 1] : NULL, range));
+                            interval(of < 0 ? NULL : &e->intervals.of[of], range));
+    }
     TRI_TRY(tri__print_table(cli, &table));
     if (e->promised > 0)
         fprintf(cli->out, "Intervals of predictions hold %.2f %% of these rows; they promise %g %%.\n", 100 * e->inside,
@@ -152,85 +158,86 @@ static tri_status print_confusion(const tri_cli *cli, const tri_scores *s) {
 
 /* ---- by group ---- */
 
-static const tri_figure shown[] = {TRI_FIGURE_ACCURACY, TRI_FIGURE_F1_MACRO, TRI_FIGURE_PR_AUC, TRI_FIGURE_ROC_AUC,
-                                   TRI_FIGURE_LOG_LOSS};
-enum { SHOWN = sizeof shown / sizeof *shown };
-
 /* Figures, and below each its interval. */
-static void add_group(tri_text_table *table, const char *name, int64_t rows, const double *figure,
-                      const tri_intervals *intervals) {
+static void add_group(tri_text_table *table, const tri_group_form *form, const char *name,
+                      const tri_group_scores *group) {
     char text[NAME_BYTES];
-    tri__text_table_add(table, "%s\t%lld", tri__text_brief(name, NAME_WIDTH, text, NAME_BYTES), (long long)rows);
-    for (int s = 0; s < SHOWN; s++) tri__text_table_more(table, "%s", area(figure[shown[s]], text));
-    if (!intervals->resamples) return;
+    name = tri__text_brief(name, NAME_WIDTH, text, NAME_BYTES);
+    tri__text_table_add(table, "%s\t%lld", name, (long long)group->rows);
+    for (int s = 0; s < form->n_shown; s++)
+        tri__text_table_more(table, "%s", area(group->figure[form->shown[s]], text));
+    if (!group->intervals.resamples) return;
     tri__text_table_add(table, "\t");
-    for (int s = 0; s < SHOWN; s++) tri__text_table_more(table, "%s", interval(&intervals->of[shown[s]], text) + 1);
+    for (int s = 0; s < form->n_shown; s++)
+        tri__text_table_more(table, "%s", interval(&group->intervals.of[form->shown[s]], text) + 1);
 }
 
 /* A group that is worse than the whole; NULL: none is. */
-static const tri_group_scores *worst_of(const tri_grouped *by, tri_figure f) {
+static const tri_group_scores *worst_of(const tri_grouped *by, int f) {
     return by->worst[f] < 0 ? NULL : &by->group[by->worst[f]];
 }
 
 static tri_status print_groups(const tri_cli *cli, const tri_evaluation *e, const tri_grouped *by) {
     char name[NAME_BYTES];
-    double whole[TRI_FIGURES];
+    const tri_group_form *form = by->form;
     int with = e->intervals.resamples > 0;
     TRI_OWNED(tri__text_table_free) tri_text_table groups = {0}, worst = {0};
     tri__text_table_add(&groups, "%s\trows", tri__text_brief(by->column, NAME_WIDTH, name, NAME_BYTES));
     tri__text_table_add(&worst, "figure\tworst %s\tfrom (all)%s", name, with ? "\tinterval excludes (all)" : "");
-    for (int f = 0; f < TRI_FIGURES; f++) whole[f] = tri__figure_of(&e->scores, (tri_figure)f);
-    for (int s = 0; s < SHOWN; s++) {
-        tri_figure f = shown[s];
+    for (int s = 0; s < form->n_shown; s++) {
+        int f = form->shown[s];
         const tri_group_scores *group = worst_of(by, f);
-        tri__text_table_more(&groups, "%s", tri__figure_name[f]);
+        tri__text_table_more(&groups, "%s", form->name[f]);
         if (!group) continue;
-        int excludes = tri__interval_excludes(group->intervals.of[f], whole[f]);
-        tri__text_table_add(&worst, "%s\t%s\t%+.4f%s", tri__figure_name[f],
-                            tri__text_brief(group->name, NAME_WIDTH, name, NAME_BYTES), group->figure[f] - whole[f],
-                            !with ? "" : excludes ? "\tyes" : "\tno");
+        int excludes = tri__interval_excludes(group->intervals.of[f], by->whole.figure[f]);
+        tri__text_table_add(&worst, "%s\t%s\t%+.4f%s", form->name[f],
+                            tri__text_brief(group->name, NAME_WIDTH, name, NAME_BYTES),
+                            group->figure[f] - by->whole.figure[f], !with ? "" : excludes ? "\tyes" : "\tno");
     }
-    add_group(&groups, "(all)", e->scores.rows, whole, &e->intervals);
-    for (int g = 0; g < by->n; g++)
-        add_group(&groups, by->group[g].name, by->group[g].rows, by->group[g].figure, &by->group[g].intervals);
+    add_group(&groups, form, "(all)", &by->whole);
+    for (int g = 0; g < by->n; g++) add_group(&groups, form, by->group[g].name, &by->group[g]);
     fputc('\n', cli->out);
     TRI_TRY(tri__print_table(cli, &groups));
     if (worst.n > 1) fputc('\n', cli->out);
     return worst.n > 1 ? tri__print_table(cli, &worst) : TRI_OK;
 }
 
-static tri_json *group_json(const tri_group_scores *group) {
+static tri_json *group_json(const tri_group_form *form, const tri_group_scores *group) {
     tri_json *one = tri__json_pack("{s:s, s:I}", "group", group->name, "rows", (tri_json_int)group->rows);
-    for (int f = 0; f < TRI_FIGURES; f++)
-        tri__json_set_new(one, tri__figure_key[f], tri__json_real(group->figure[f]));
-    if (group->intervals.resamples) tri__json_set_new(one, "intervals", tri__intervals_json(&group->intervals, NULL));
+    for (int f = 0; f < form->n; f++) tri__json_set_new(one, form->key[f], tri__json_real(group->figure[f]));
+    if (group->intervals.resamples)
+        tri__json_set_new(one, "intervals",
+                          tri__intervals_json(form->key, form->n, &group->intervals, NULL));
     return one;
 }
 
 static tri_json *groups_json(const tri_evaluation *e, const tri_grouped *by) {
     tri_json *groups = tri__json_array(), *worst = tri__json_object();
-    for (int g = 0; g < by->n; g++) tri__json_append_new(groups, group_json(&by->group[g]));
-    for (int s = 0; s < SHOWN; s++) {
-        tri_figure f = shown[s];
+    for (int g = 0; g < by->n; g++) tri__json_append_new(groups, group_json(by->form, &by->group[g]));
+    for (int s = 0; s < by->form->n_shown; s++) {
+        int f = by->form->shown[s];
         const tri_group_scores *group = worst_of(by, f);
-        double whole = tri__figure_of(&e->scores, f);
+        double whole = by->whole.figure[f];
         tri_json *one = group ? tri__json_pack("{s:s, s:f}", "group", group->name, "difference",
                                                group->figure[f] - whole) : tri__json_null();
         if (group && e->intervals.resamples)
             tri__json_set_new(one, "excludes_whole",
                               tri__json_boolean(tri__interval_excludes(group->intervals.of[f], whole)));
-        tri__json_set_new(worst, tri__figure_key[f], one);
+        tri__json_set_new(worst, by->form->key[f], one);
     }
     return tri__json_pack("{s:s, s:o, s:o}", "column", by->column, "groups", groups, "worst", worst);
 }
 
-static tri_status print_scores(const tri_cli *cli, const tri_evaluation *e) {
-    if (e->scores.is_number) return print_numbers(cli, e);
+static tri_status print_decided(const tri_cli *cli, const tri_evaluation *e) {
     TRI_TRY(print_whole(cli, e));
     print_decision(cli, e);
     TRI_TRY(print_classes(cli, e));
     TRI_TRY(print_confusion(cli, &e->scores));
-    TRI_TRY(print_reliability(cli, &e->scores.reliability));
+    return print_reliability(cli, &e->scores.reliability);
+}
+
+static tri_status print_scores(const tri_cli *cli, const tri_evaluation *e) {
+    TRI_TRY(e->scores.is_number ? print_numbers(cli, e) : print_decided(cli, e));
     for (int i = 0; i < e->n_by; i++) TRI_TRY(print_groups(cli, e, &e->by[i]));
     if (e->n_by)
         fprintf(cli->out, "(rare): groups of fewer than %d rows, together.%s\n", TRI_GROUP_LEAST,
@@ -251,24 +258,6 @@ static tri_json *decision_json(const tri_evaluation *e) {
     return all;
 }
 
-/* The members of an ensemble, and the ensemble itself. */
-static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
-    char pr[FIGURE_BYTES], average[FIGURE_BYTES], roc[FIGURE_BYTES];
-    tri_text_table table = {0};
-    if (!e->n_members) return TRI_OK;
-    tri__text_table_add(&table, "member\tloss\taccuracy\tF1 macro\tPR AUC\tavg precision\tROC AUC\tlog loss");
-    for (int i = 0; i <= e->n_members; i++) {
-        const tri_scores *s = i < e->n_members ? &e->member[i].scores : &e->scores;
-        tri__text_table_add(&table, "%s\t%.6f\t%.4f\t%.4f\t%s\t%s\t%s\t%.6f",
-                            i < e->n_members ? e->member[i].folder : "mean of all", s->loss, s->accuracy, s->f1_macro,
-                            area(s->pr_auc, pr), area(s->average_precision, average), area(s->roc_auc, roc),
-                            s->log_loss);
-    }
-    TRI_TRY(tri__print_table(cli, &table));
-    fputc('\n', cli->out);
-    return TRI_OK;
-}
-
 static tri_json *members_json(const tri_evaluation *e) {
     tri_json *members = tri__json_array();
     for (int i = 0; i < e->n_members; i++)
@@ -277,27 +266,37 @@ static tri_json *members_json(const tri_evaluation *e) {
     return members;
 }
 
+/* The members of an ensemble, and the ensemble itself. */
+static tri_status print_members(const tri_cli *cli, const tri_evaluation *e) {
+    if (!e->n_members) return TRI_OK;
+    tri_json *rows = members_json(e);
+    tri__json_append_new(rows, tri__json_pack("{s:s, s:o}", "folder", "mean of all", "figures",
+                                              tri__scores_figures(&e->scores)));
+    TRI_OWNED(tri__json_drop) tri_json *all = tri__members_json("members", rows);
+    if (!all) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__members_print(cli, all, "members", "folder", 0));
+    fputc('\n', cli->out);
+    return TRI_OK;
+}
+
 static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri_json *object = tri__scores_json(&e->scores);
     tri__json_set_new(object, "rows_trained_on",
                       e->trained_on < 0 ? tri__json_null() : tri__json_integer(e->trained_on));
     tri__json_set(object, "unseen", e->unseen);
-    if (e->scores.is_number && e->scores.n_classes) {
-        tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
-        return tri__print_json_new(cli->out, object);
-    }
+    int several = e->scores.is_number && e->scores.n_classes;
     if (e->scores.is_number) {
-        const tri_interval *is = e->number_intervals;
-        tri__json_set_new(object, "interval",
-                          tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));
+        if (several)
+            tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
+        else
+            tri__json_set_new(object, "interval",
+                              tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));
         tri__json_set_new(object, "intervals",
-                          tri__json_pack("{s:[f, f], s:[f, f], s:[f, f]}", "r2", is[0].low, is[0].high, "rmse",
-                                         is[1].low, is[1].high, "mae", is[2].low, is[2].high));
-        return tri__print_json_new(cli->out, object);
-    }
-    tri__json_set_new(object, "decision", decision_json(e));
-    if (e->intervals.resamples)
-        tri__json_set_new(object, "intervals", tri__intervals_json(&e->intervals, e->scores.label));
+                          tri__intervals_json(interval_key[several], TRI_NUMBER_INTERVALS, &e->intervals, NULL));
+    } else tri__json_set_new(object, "decision", decision_json(e));
+    if (e->intervals.resamples && !e->scores.is_number)
+        tri__json_set_new(object, "intervals", tri__intervals_json(tri__figure_key, TRI_FIGURES, &e->intervals,
+                                                                   e->scores.label));
     if (e->n_members) tri__json_set_new(object, "members", members_json(e));
     tri_json *by = e->n_by ? tri__json_array() : NULL;
     for (int i = 0; i < e->n_by; i++) tri__json_append_new(by, groups_json(e, &e->by[i]));

@@ -96,6 +96,8 @@ static tri_status print_row(const writer *w, const tri_json *row) {
         if (tri__json_get(entry[i], "value"))
             fprintf(w->out, " = %s",
                     tri__text_brief(tri__shown_in(entry[i], "value"), SHOWN_WIDTH, brief, sizeof brief));
+        if (tri__json_get(entry[i], "attention"))
+            fprintf(w->out, " (attention %.3f)", tri__number_in(entry[i], "attention"));
         fputc('\n', w->out);
     }
     if (entry && n > SHOWN_INPUTS)

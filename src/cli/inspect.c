@@ -4,13 +4,17 @@
 #include "engine/engine.h"
 #include "data/dataset/data_files.h"
 #include "engine/model_folder.h"
+#include "report/text/text_table.h"
+#include "serve/explain/explain.h"
 #include "train/run.h"
 
 typedef struct options {
-    char *write_config;
+    char *write_config, *model;
 } options;
 
 const tri_option tri__inspect_options[] = {
+    TRI_OWN_ROW(options, "inspect", TEXT, model,
+                .help = "a run, a checkpoint or an export: also how far the table is from what it was trained on"),
     TRI_OWN_ROW(options, "inspect", TEXT, write_config, .help = "write a starter configuration to this file"),
     TRI_OWN_END(options)};
 
@@ -119,8 +123,10 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
         .secondary = m->secondary_text_name,
         .further = m->secondary_text_list.at,
         .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
+        .texts = m->text_list,
         .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
         .n_tabular = m->tab_field_list.n,
+        .buckets = m->hash_buckets,
         .is_number = !tri__settings_given(settings, &m->task)
                          ? -1
                          : m->task == TRI_TASK_NUMBER || m->task == TRI_TASK_QUANTILES,
@@ -180,6 +186,23 @@ static tri_status write_config(const tri_cli *cli, const char *path, const char 
     return TRI_OK;
 }
 
+static tri_status print_drift(const tri_cli *cli, const tri_json *facts) {
+    tri_text_table table = {0};
+    tri__text_table_add(&table, "beside training\t\tPSI\tby chance\t");
+    tri__json_items(tri__json_get(facts, "drift"), of) {
+        double psi = tri__number_in(of, "psi"), by_chance = tri__number_in(of, "by_chance");
+        int is_known = tri__json_is_number(tri__json_get(of, "psi"));
+        const char *moved = !is_known ? "too few rows" : psi - by_chance < 0.1 ? "" : "moved";
+        char brief[128];
+        tri__text_table_add(&table, "%s\t%s\t%.4f\t%.4f\t%s%s",
+                            tri__text_brief(tri__text_in(of, "name"), 30, brief, sizeof brief),
+                            tri__text_in(of, "kind"), psi, by_chance, moved, psi - by_chance < 0.25 ? "" : " far");
+    }
+    fprintf(cli->out, "\n%lld rows of %s, and those that %s was trained on:\n",
+            (long long)tri__whole_in(facts, "rows"), tri__text_in(facts, "table"), tri__text_in(facts, "checkpoint"));
+    return tri__print_table(cli, &table);
+}
+
 tri_status tri__command_inspect(tri_cli *cli, tri_command_call *call) {
     const tri_settings *settings = &call->settings;
     const options *own = call->own;
@@ -193,9 +216,15 @@ tri_status tri__command_inspect(tri_cli *cli, tri_command_call *call) {
     tri_status status = open_models(cli, settings, model);
     if (status == TRI_OK) status = inspect(settings, data, model, &inspection);
     if (status == TRI_OK && !settings->quiet) say_form(cli, inspection);
+    TRI_OWNED(tri__json_drop) tri_json *facts = NULL, *compared = NULL;
+    tri_settings asked = *settings; /* borrows its texts */
+    asked.checkpoint = own->model, asked.data_path = (char *)data;
+    if (status == TRI_OK && own->model) status = tri__serve_compare(&asked, &call->log, cli->stop, &compared);
+    if (status == TRI_OK && settings->json) facts = tri__inspect_json(inspection);
+    if (facts && compared) tri__json_set(facts, "model", compared);
     if (status == TRI_OK)
-        status = settings->json ? tri__print_json_new(cli->out, tri__inspect_json(inspection))
-                                : tri__inspect_print(cli, inspection);
+        status = settings->json ? tri__print_json(cli->out, facts) : tri__inspect_print(cli, inspection);
+    if (status == TRI_OK && compared && !settings->json) status = print_drift(cli, compared);
     fflush(cli->out); /* what is said now comes after it, in a pipe too */
     if (status == TRI_OK && own->write_config)
         status = write_config(cli, own->write_config, data, settings, inspection, model);

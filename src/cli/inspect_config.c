@@ -2,7 +2,7 @@
  * _comments the reason for each choice. It trains without changes, or inspect.c warns why not. */
 #include "cli/inspect.h"
 
-enum { BATCH = 32, CLASSES_MAX = 100 };
+enum { BATCH = 32, CLASSES_MAX = 100, MIN_ROWS = 5 };
 
 /* What won on the validation rows of three tasks (docs/internals/accuracy.md). */
 typedef struct recipe {
@@ -33,10 +33,8 @@ static void comment(tri_json *comments, const char *key, const char *format, ...
 /* The length of the longest text, rounded up to a multiple of 32, at most 512; estimates are increased by half. */
 static int longest(const tri_inspection *in) {
     int most = 0;
-    const int texts[] = {in->primary, in->secondary};
-    for (int t = 0; t < 2; t++) {
-        if (texts[t] < 0) continue;
-        const tri_inspect_lengths *l = &in->column[texts[t]].lengths;
+    for (int t = 0; t < in->n_texts; t++) {
+        const tri_inspect_lengths *l = &in->column[in->text[t]].lengths;
         int need = l->estimated ? l->max + l->max / 2 : l->max;
         most = need > most ? need : most;
     }
@@ -78,10 +76,11 @@ static double rate_of(const tri_inspect_model *model) {
 }
 
 /* The encoders' tokenizers and architectures; returns whether they begin with random weights. */
-static int describe_encoders(tri_json *config, const tri_settings *settings, int n, const tri_inspect_model *model) {
+static int describe_encoders(tri_json *config, const tri_settings *settings, int n_texts,
+                             const tri_inspect_model *model) {
     const tri_json *given[] = {settings->model.primary_encoder, settings->model.secondary_encoder};
     const char *const names[] = {"primary", "secondary"};
-    int random = 0, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
+    int random = 0, n = n_texts > 1 ? 2 : 1, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
     for (int t = 0; t < n; t++) {
         char key[32];
         snprintf(key, sizeof key, "%s_tokenizer", names[t]);
@@ -95,12 +94,16 @@ static int describe_encoders(tri_json *config, const tri_settings *settings, int
         random |= lacks;
     }
     if (shared) tri__json_set_new(config, "share_encoders", tri__json_boolean(1));
+    tri_json *readers = tri__json_array();
+    for (int t = 0; t < n_texts && n_texts > 2 && !shared; t++)
+        tri__json_append_new(readers, tri__json_string(names[t > 0]));
+    tri__json_set_filled(config, "text_encoders", readers);
     return random;
 }
 
 static void describe_model(tri_json *config, tri_json *comments, const tri_settings *settings, const tri_inspection *in,
                            const tri_inspect_model *model) {
-    int n = in->secondary >= 0 ? 2 : 1, random = describe_encoders(config, settings, n, model);
+    int n = in->n_texts, random = describe_encoders(config, settings, n, model);
     const recipe *r = random ? &from_random : &pretrained;
     int tabular = tri__json_get(config, "tab_field_list") != NULL;
     if (!model[0].name[0])
@@ -160,16 +163,55 @@ static void describe_label(tri_json *config, tri_json *comments, int64_t task, c
     }
 }
 
-static void describe_columns(tri_json *config, tri_json *comments, const tri_inspection *in) {
-    tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
-    tri__json_set_new(config, "primary_text_name", tri__json_string(in->column[in->primary].name));
-    comment(comments, "primary_text_name", "%s: %.1f words on average",
-            in->texts_given ? "as given" : "a guess, the longest text", in->column[in->primary].words);
-    if (in->secondary >= 0) {
-        tri__json_set_new(config, "secondary_text_name", tri__json_string(in->column[in->secondary].name));
-        comment(comments, "secondary_text_name", "%s: %.1f words on average",
-                in->texts_given ? "as given" : "a guess, the next longest text", in->column[in->secondary].words);
+/* What columns of the table hold, where values do not show it to training. */
+static void describe_kinds(tri_json *config, tri_json *comments, const tri_model_config *m, const tri_inspection *in) {
+    static const char *const keys[] = {"cat_field_list", "boolean_field_list", "hashed_field_list"};
+    const tri_texts *const given[] = {&m->cat_field_list, &m->boolean_field_list, &m->hashed_field_list};
+    int joins = 0;
+    for (int k = 0; k < 3; k++) {
+        tri_json *list = tri__json_array();
+        char reasons[1000] = "";
+        for (int c = 0; c < in->n_columns; c++) {
+            const tri_inspect_column *column = &in->column[c];
+            int key = column->kind >= TRI_INSPECT_NAME ? 2 : column->kind == TRI_INSPECT_BOOLEAN, is_given = 0;
+            for (int i = 0; i < 3; i++)
+                if (tri__texts_has(given[i], column->name)) key = i, is_given = 1;
+            if (column->role != TRI_INSPECT_TABULAR || !(column->reason || is_given) || key != k) continue;
+            joins |= !is_given && tri__inspect_joins(column);
+            tri__json_append_new(list, tri__json_string(column->name));
+            tri__text_append(reasons, sizeof reasons, "; ", "%.60s: %s", column->name,
+                             is_given ? "as given" : column->reason);
+        }
+        if (*reasons) comment(comments, keys[k], "%s", reasons);
+        tri__json_set_filled(config, keys[k], list);
     }
+    if (!joins) return;
+    tri__json_set_new(config, "min_category_rows", tri__json_integer(MIN_ROWS));
+    comment(comments, "min_category_rows", "values in fewer training rows are one rare value, with those that training "
+                                           "does not have: nothing can be learned of each");
+}
+
+static void describe_texts(tri_json *config, tri_json *comments, const tri_inspection *in) {
+    static const char *const keys[] = {"primary_text_name", "secondary_text_name"},
+                      *const guesses[] = {"a guess, the longest text", "a guess, the next longest text"};
+    for (int t = 0; t < in->n_texts && in->n_texts <= 2; t++) {
+        const tri_inspect_column *column = &in->column[in->text[t]];
+        tri__json_set_new(config, keys[t], tri__json_string(column->name));
+        comment(comments, keys[t], "%s: %.1f words on average", in->texts_given ? "as given" : guesses[t],
+                column->words);
+    }
+    if (in->n_texts <= 2) return;
+    tri__json_set_new(config, "text_list", tri__inspect_texts(in));
+    comment(comments, "text_list", in->texts_given ? "as given: %d texts"
+                                                   : "a guess: %d columns hold free text, the longest first; each is "
+                                                     "read on its own. One that says nothing costs time: leave it out",
+            in->n_texts);
+}
+
+static void describe_columns(tri_json *config, tri_json *comments, const tri_settings *settings,
+                             const tri_inspection *in) {
+    tri_json *tabular = tri__json_array(), *deciding = tri__json_array();
+    describe_texts(config, comments, in);
     tri_json *further = tri__json_array();
     for (int i = 0; i < in->n_further; i++)
         tri__json_append_new(further, tri__json_string(in->column[in->further[i]].name));
@@ -183,8 +225,9 @@ static void describe_columns(tri_json *config, tri_json *comments, const tri_ins
             tri__json_append_new(deciding, tri__json_string(in->warning[i].text));
     if (tri__json_size(tabular))
         comment(comments, "tab_field_list", "%s; each becomes a learned vector",
-                in->tabular_given ? "as given" : "a guess: numbers, and columns of few values");
+                in->tabular_given ? "as given" : "a guess: numbers, categories, names and codes");
     tri__json_set_filled(config, "tab_field_list", tabular);
+    describe_kinds(config, comments, &settings->model, in);
     tri__json_set_filled(comments, "careful", deciding);
 }
 
@@ -248,7 +291,7 @@ tri_status tri__inspect_write_config(const char *path, const char *data, const t
                          table, in->column[in->label].name);
     tri_json *config = tri__json_object(), *comments = tri__json_object();
     describe_label(config, comments, task, settings, in);
-    describe_columns(config, comments, in);
+    describe_columns(config, comments, settings, in);
     describe_model(config, comments, settings, in, model);
     tri_status status = describe_training(config, comments, task, data, settings, path, in);
     tri__json_set_new(config, "_comments", comments);

@@ -5,17 +5,9 @@
 
 enum { CLASSES_SHOWN = 20, NAME_CHARS = 40 };
 
-/* A column's name in a cell: no tabs or line breaks, at most NAME_CHARS characters. */
+/* A column's name in a cell. */
 static const char *cell(const char *name, char out[static NAME_CHARS * 4 + 4]) {
-    size_t length = strlen(name), at = 0, used = 0;
-    for (int chars = 0; at < length && chars < NAME_CHARS; chars++) {
-        size_t begin = at;
-        int32_t code = tri__utf8_next(name, length, &at);
-        if (code < ' ' || code == 0x7F) out[used++] = ' ';
-        else memcpy(out + used, name + begin, at - begin), used += at - begin;
-    }
-    strcpy(out + used, at < length ? "..." : "");
-    return used ? out : strcpy(out, "(unnamed)");
+    return *name ? tri__text_brief(name, NAME_CHARS, out, NAME_CHARS * 4 + 4) : strcpy(out, "(unnamed)");
 }
 
 static void add_column(tri_text_table *table, const tri_inspection *in, const tri_inspect_column *c) {
@@ -79,19 +71,22 @@ static tri_status print_left_out(const tri_cli *cli, const tri_inspection *in) {
     return print_below(cli, &table);
 }
 
-/* Columns that are not written as plain numbers, and how they are read. */
+/* Columns that are not written as plain numbers, or are of many values, and how they are read. */
 static tri_status print_forms(const tri_cli *cli, const tri_inspection *in) {
     tri_text_table table = {0};
     char name[NAME_CHARS * 4 + 4], words[TRI_FORM_WORDS];
     tri__text_table_add(&table, "column\tread as");
     for (int c = 0; c < in->n_columns; c++) {
         const tri_form_found *found = &in->column[c].form;
+        const char *reason = in->column[c].reason;
         char parts[96] = "";
-        if (!tri__inspect_has_form(&in->column[c]) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
+        int has_form = tri__inspect_has_form(&in->column[c]);
+        if (!(has_form || reason) || in->column[c].role != TRI_INSPECT_TABULAR) continue;
         for (int p = 0; p < TRI_DATE_PARTS; p++)
             if (found->parts >> p & 1) tri__text_append(parts, sizeof parts, ", ", "%s", tri__date_part_names[p]);
-        tri__text_table_add(&table, "%s\t%s%s%s", cell(in->column[c].name, name),
-                            tri__form_words(&found->form, words), *parts ? ": " : "", parts);
+        tri__text_table_add(&table, "%s\t%s%s%s%s%s", cell(in->column[c].name, name),
+                            has_form ? tri__form_words(&found->form, words) : "categories", *parts ? ": " : "", parts,
+                            reason ? ": " : "", reason ? reason : "");
     }
     return print_below(cli, &table);
 }

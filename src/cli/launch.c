@@ -193,7 +193,6 @@ tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run
     tri_world *world;
     tri_sink sink = {0};
     tri_log log = tri__sink_log(&sink);
-    tri_words words;
     tri_status status = tri__launch_resolve(cli, settings, &launch);
     if (status == TRI_OK) status = tri__infer_accept(settings);
     if (status != TRI_OK) return tri__rank_refuse(tri__cli_parent(cli), status);
@@ -203,8 +202,6 @@ tri_status tri__launch_infer(tri_cli *cli, tri_settings *settings, tri_infer_run
     status = tri__cli_progress(cli, settings->quiet || rank, &sink);
     if (status == TRI_OK) status = run(cli, settings, world, rank, &log, context);
     if (status == TRI_STOPPED && world) tri_world_fail(world, status, tri_error()); /* others may wait for this rank */
-    tri__words_keep(&words);
     tri__progress_close(&sink);
-    tri__words_restore(&words);
     return tri__rank_leave(tri__cli_parent(cli), &launch, world, status);
 }

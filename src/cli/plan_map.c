@@ -72,12 +72,12 @@ static tri_status add_encoder(map *m, const tri_encoder *e, const char *whose, i
 static tri_status draw(const tri_settings *settings, const tri_assets *assets, map *m) {
     const tri_encoder *e = assets->encoder;
     char title[WORDS], note[WORDS], count[32];
-    int left_out = 0, same = tri__assets_encoders(assets) > 1 &&
+    int left_out = 0, same = assets->n_encoders > 1 &&
                              memcmp(&e[0].pattern, &e[1].pattern, sizeof e->pattern) == 0 &&
                              e[0].num_attention_heads == e[1].num_attention_heads;
     int64_t max_len = settings->model.max_sen_len;
     TRI_TRY(add_encoder(m, &e[0], same ? "both encoders" : "primary", max_len, &left_out));
-    if (tri__assets_encoders(assets) > 1 && !same) TRI_TRY(add_encoder(m, &e[1], "secondary", max_len, &left_out));
+    if (assets->n_encoders > 1 && !same) TRI_TRY(add_encoder(m, &e[1], "secondary", max_len, &left_out));
     if (!m->n)
         return tri__fail(TRI_USAGE, "--attention-map %s: attention is dense, there is no pattern to draw; give "
                          "--attention or attention_pattern", settings->attention_map);

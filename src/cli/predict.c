@@ -16,9 +16,9 @@ const tri_option tri__predict_options[] = {
 
 typedef enum form { CSV, TSV, JSON_LINES } form;
 
-/* A row, and by how much its likeliest class is more probable than the next. */
+/* A row, and how certain its answer is. */
 typedef struct ranked {
-    float margin;
+    double margin;
     int64_t row;
 } ranked;
 
@@ -131,17 +131,24 @@ static int by_margin(const void *a, const void *b) {
                                   : (x->row > y->row) - (x->row < y->row);
 }
 
+/* How certain a row's answer is (tri_predict_options.uncertain). */
+static double certainty(const tri_predictions *p, int64_t i) {
+    const float *probs = p->probs + i * p->n_classes;
+    double best = -1, next = -1, least = 1;
+    if (p->n_levels) return (double)probs[1] - (double)probs[p->n_levels];
+    for (int c = 0; c < p->n_classes; c++) {
+        double at = (double)probs[c];
+        least = fmin(least, fabs(at - (p->from ? (double)p->from[c] : 0.5)));
+        if (at > best) next = best, best = at;
+        else if (at > next) next = at;
+    }
+    return p->separator ? least : best - next;
+}
+
 /* All rows, the least certain first. */
 static tri_status rank_rows(const tri_predictions *p, ranked **out) {
     TRI_TRY(TRI_NEW(*out, p->n + 1, "the order of the rows"));
-    for (int64_t i = 0; i < p->n; i++) {
-        const float *probs = p->probs + i * p->n_classes;
-        float best = -1, next = -1;
-        for (int c = 0; c < p->n_classes; c++)
-            if (probs[c] > best) next = best, best = probs[c];
-            else if (probs[c] > next) next = probs[c];
-        (*out)[i] = (ranked){best - next, i};
-    }
+    for (int64_t i = 0; i < p->n; i++) (*out)[i] = (ranked){certainty(p, i), i};
     qsort(*out, (size_t)p->n, sizeof **out, by_margin);
     return TRI_OK;
 }

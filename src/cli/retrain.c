@@ -45,23 +45,44 @@ static tri_status read_run(const tri_settings *set, tri_json *how) {
 static tri_status list_inputs(const tri_json *config, tri_json *inputs) {
     const char *first = tri__text_in(config, "primary_text_name"),
                *second = tri__text_in(config, "secondary_text_name"),
-               *why = second ? NULL : "a model reads at least one text";
-    const tri_json *columns = tri__json_get(config, "tab_field_list");
+               *why = second ? NULL : "a model reads at least one text", *why_second = NULL;
+    const tri_json *columns = tri__json_get(config, "tab_field_list"), *texts = tri__json_get(config, "text_list");
+    if (tri__json_size(tri__json_get(config, "text_encoders")))
+        why = why_second = "an encoder reads it before further texts (text_encoders)";
     if (!second && !tri__json_size(columns))
         return tri__fail(TRI_USAGE, "--retrain: the model reads \"%s\" alone: without it nothing is left", first);
     if (tri__json_size(tri__json_get(config, "secondary_text_list")))
         why = "the second text cannot take its place, for it joins several columns";
     tri__json_set_new(inputs, first, tri__json_pack("{s:s*}", "why", why));
-    if (second) tri__json_set_new(inputs, second, tri__json_object());
+    if (second) tri__json_set_new(inputs, second, tri__json_pack("{s:s*}", "why", why_second));
+    for (size_t t = 2; t < tri__json_size(texts); t++)
+        tri__json_set_new(inputs, tri__json_string_value(tri__json_at(texts, t)), tri__json_object());
     tri__json_items(columns, column) tri__json_set_new(inputs, tri__json_string_value(column), tri__json_object());
     if (tri__json_size(columns) > 1) tri__json_set_new(inputs, TRI_EXPLAIN_TABLE, tri__json_object());
     return tri__json_is_whole(inputs) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
+/* Of more than two texts: the names of the first two follow from the list, and so does what belongs to the second. */
+static void leave_out(const tri_json *from, const char *input, tri_json *config) {
+    static const char *const lists[] = {"text_list", "text_encoders"};
+    const tri_json *texts = tri__json_get(from, lists[0]);
+    for (int l = 0; l < 2; l++) {
+        tri_json *list = tri__json_array();
+        tri__json_each(tri__json_get(from, lists[l]), t, item)
+            if (strcmp(tri__json_string_value(tri__json_at(texts, t)), input)) tri__json_append(list, item);
+        tri__json_set_new(config, lists[l], list);
+    }
+    tri__json_set_new(config, "primary_text_name", tri__json_null());
+    tri__json_set_new(config, "secondary_text_name", tri__json_null());
+    if (!strcmp(input, tri__text_in(from, "secondary_text_name")))
+        tri__json_set_new(config, "secondary_text_list", tri__json_array());
+}
+
 /* Without the first text the second one takes its place. */
 static tri_json *config_without(const tri_json *from, const char *input) {
-    const char *second = tri__text_in(from, "secondary_text_name");
-    int is_first = !strcmp(input, tri__text_in(from, "primary_text_name"));
+    int listed = tri__json_size(tri__json_get(from, "text_list")) > 0;
+    const char *second = listed ? NULL : tri__text_in(from, "secondary_text_name");
+    int is_first = !listed && !strcmp(input, tri__text_in(from, "primary_text_name"));
     int is_table = !strcmp(input, TRI_EXPLAIN_TABLE);
     tri_json *config = tri__json_object();
     tri__json_members(from, m) {
@@ -71,10 +92,11 @@ static tri_json *config_without(const tri_json *from, const char *input) {
                                    m->key + (is_second ? strlen("secondary_") : 0));
         tri__json_items(m->value, item)
             if (!is_table && strcmp(tri__json_string_value(item), input)) tri__json_append(list, item);
-        if (!strcmp(key, "tab_field_list") || !strcmp(key, "cat_field_list")) tri__json_set(config, key, list);
+        if (tri__text_ends(key, "_field_list")) tri__json_set(config, key, list);
         else if (!is_second || (is_first && !tri__json_is_array(m->value) && !tri__json_is_null(m->value)))
             tri__json_set(config, key, m->value);
     }
+    if (listed) leave_out(from, input, config);
     return config;
 }
 

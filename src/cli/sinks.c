@@ -103,11 +103,7 @@ static tri_status open_all(tri_cli *cli, const tri_settings *settings, watch *w,
 static tri_status close_all(tri_sink sinks[static SINKS], tri_status status) {
     tri_words words;
     tri__progress_close(&sinks[PROGRESS]);
-    tri__sink_close(&sinks[PROFILE]);
-    tri__sink_close(&sinks[SUMMARY]);
-    tri__sink_close(&sinks[VALIDATION]);
-    tri__sink_close(&sinks[PROFILE_FILE]);
-    tri__sink_close(&sinks[TRACE]);
+    for (int i = PROFILE; i >= TRACE; i--) tri__sink_close(&sinks[i]);
     tri__words_keep(&words);
     tri_status tfevents = tri__tfevents_close(&sinks[TFEVENTS]), metrics = tri__metrics_close(&sinks[METRICS]);
     if (status == TRI_OK) return metrics != TRI_OK ? metrics : tfevents;

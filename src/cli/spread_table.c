@@ -4,16 +4,12 @@
 
 /* What it is of, and its figures, in the order of `names`. */
 static void add_row(tri_text_table *table, const tri_json *names, const char *title, const tri_json *figures) {
-    char line[1000];
-    size_t used = (size_t)snprintf(line, sizeof line, "%.200s", title);
+    tri__text_table_add(table, "%.200s", title);
     tri__json_members(names, m) {
         const tri_json *own = tri__json_get(figures, m->key);
-        if (used + 64 > sizeof line) break;
-        if (!figures) used += (size_t)snprintf(line + used, sizeof line - used, "\t%.40s", m->key);
-        else if (!tri__json_is_number(own)) used += (size_t)snprintf(line + used, sizeof line - used, "\t-");
-        else used += (size_t)snprintf(line + used, sizeof line - used, "\t%.4f", tri__json_number_value(own));
+        if (!figures) tri__text_table_more(table, "%.40s", m->key);
+        else tri__text_table_more(table, tri__json_is_number(own) ? "%.4f" : "-", tri__json_number_value(own));
     }
-    tri__text_table_add(table, "%s", line);
 }
 
 tri_status tri__members_print(const tri_cli *cli, const tri_json *facts, const char *list, const char *title,

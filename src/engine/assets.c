@@ -103,7 +103,7 @@ static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_as
     int64_t chunks = s->virtual_stages                                          ? s->virtual_stages
                      : tri__schedule_row((tri_schedule_kind)s->schedule)->chain ? 2
                                                                                 : 1;
-    int64_t layers = (s->pp_size * chunks + tri__assets_encoders(a) - 1) / tri__assets_encoders(a);
+    int64_t layers = (s->pp_size * chunks + a->n_encoders - 1) / a->n_encoders;
     tri__encoder_shrink(e, layers > 2 ? layers : 2, s->tp_size);
     a->folder[branch][0] = 0;
     tri__say(log, TRI_LOG_INFO, "--tiny: the %s encoder has %lld layers, %lld wide, instead of its own",
@@ -120,11 +120,11 @@ static void extend(int64_t max_len, int branch, const tri_log *log, tri_encoder 
 
 tri_windows tri__assets_windows(const tri_model_config *model, const tri_assets *assets) {
     tri_windows windows = {.most = (int)model->windows, .max_len = (int)model->max_sen_len,
-                           .joined = assets->shares};
+                           .readers = assets->readers};
     if (windows.most < 2) return windows;
     windows.stride = (int)model->stride;
-    for (int branch = 0; branch < assets->n_texts; branch++) {
-        const tri_tokenizer *tokenizer = assets->tokenizer[tri__assets_encoders(assets) > 1 ? branch : 0];
+    for (int branch = 0; branch < assets->n_encoders; branch++) {
+        const tri_tokenizer *tokenizer = assets->tokenizer[branch];
         windows.before[branch] = windows.after[branch] = 1; /* [CLS] and [SEP], or the like */
         if (tokenizer) tri__tokenizer_specials(tokenizer, &windows.before[branch], &windows.after[branch]);
     }
@@ -165,23 +165,33 @@ static tri_status open_branch(const tri_settings *s, int branch, int need_tokeni
 }
 
 static tri_assets assets_of(const tri_model_config *model) {
-    int n_texts = model->secondary_text_name ? 2 : 1;
-    return (tri_assets){.n_texts = n_texts, .shares = model->share_encoders && n_texts > 1};
+    return (tri_assets){.n_texts = tri__model_texts(model), .n_encoders = tri__model_encoders(model),
+                        .readers = tri__model_readers(model)};
 }
 
-/* The second text takes what the first one has; its encoder's weights are read once. */
+/* Further texts have the tokenizers of their encoders. */
 static void share(tri_assets *a) {
-    if (!a->shares) return;
-    a->encoder[1] = a->encoder[0], a->tokenizer[1] = a->tokenizer[0];
+    for (int t = a->n_encoders; t < a->n_texts; t++) a->tokenizer[t] = a->tokenizer[tri__reader(&a->readers, t)];
+}
+
+/* Of more than two texts, those that an encoder reads. */
+static void say_readers(int encoder, const tri_log *log, const tri_assets *a) {
+    char names[200] = "";
+    for (int t = 0; t < a->n_texts; t++)
+        if (tri__reader(&a->readers, t) == encoder)
+            tri__text_append(names, sizeof names, ", ", "%s", tri__branch_name(t));
+    tri__say(log, TRI_LOG_INFO, "the %s encoder reads these texts: %s", tri__branch_name(encoder), names);
 }
 
 tri_status tri__assets_open(const tri_settings *settings, int need_tokenizers, const tri_log *log, tri_assets *assets) {
     TRI_OWNED(tri__assets_close) tri_assets made = assets_of(&settings->model);
     *assets = (tri_assets){0};
-    for (int branch = 0; branch < tri__assets_encoders(&made); branch++)
+    for (int branch = 0; branch < made.n_encoders; branch++)
         TRI_TRY(open_branch(settings, branch, need_tokenizers, log, &made));
+    if (made.n_texts == 2 && made.readers.joined)
+        tri__say(log, TRI_LOG_INFO, "both texts share one encoder, the primary one (share_encoders)");
+    for (int e = 0; e < made.n_encoders && made.n_texts > 2; e++) say_readers(e, log, &made);
     share(&made);
-    if (made.shares) tri__say(log, TRI_LOG_INFO, "both texts share one encoder, the primary one (share_encoders)");
     *assets = made, made = (tri_assets){0};
     return TRI_OK;
 }
@@ -190,7 +200,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
     const tri_model_config *m = &settings->model;
     TRI_OWNED(tri__assets_close) tri_assets made = assets_of(m);
     *assets = (tri_assets){0};
-    for (int branch = 0; branch < tri__assets_encoders(&made); branch++) {
+    for (int branch = 0; branch < made.n_encoders; branch++) {
         const tri_json *object = branch ? m->secondary_encoder : m->primary_encoder;
         TRI_TRY(tri__path_join(made.folder[branch], checkpoint, tri__branch_name(branch)));
         TRI_TRY(tri__tokenizer_load(made.folder[branch], &made.tokenizer[branch]));
@@ -206,7 +216,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
 
 tri_status tri__assets_save(void *context, const char *folder) {
     const tri_assets *assets = context;
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
+    for (int branch = 0; branch < assets->n_encoders; branch++) {
         char path[TRI_PATH_MAX];
         TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
         TRI_TRY(tri__folder_make(path));
@@ -216,7 +226,6 @@ tri_status tri__assets_save(void *context, const char *folder) {
 }
 
 void tri__assets_close(tri_assets *assets) {
-    if (assets->tokenizer[1] != assets->tokenizer[0]) tri__tokenizer_free(assets->tokenizer[1]);
-    tri__tokenizer_free(assets->tokenizer[0]);
+    for (int e = 0; e < assets->n_encoders; e++) tri__tokenizer_free(assets->tokenizer[e]);
     *assets = (tri_assets){0};
 }

@@ -187,6 +187,7 @@ static tri_status plan_engine(void *data) {
     if (p->place->target) engine->target = *p->place->target;
     else TRI_TRY(tri__device_target(engine->device, &engine->target));
     tri__model_make(&engine->arena, &s->model, p->assets->encoder, p->columns, s->no_decay, &engine->model);
+    engine->model.shows_attention = s->shows_attention;
     if (p->train) TRI_TRY(tri__tune_model(s, &engine->model));
     TRI_TRY(tri__model_split(&engine->model, &s->tp_plan));
 
@@ -222,10 +223,8 @@ tri_status tri__engine_try(const tri_settings *s, const tri_place *place, const 
     TRI_OWNED(tri__engine_drop) tri_engine *engine = calloc(1, sizeof *engine); /* large */
     tri_place alone = *place;
     int64_t length = s->model.max_sen_len;
-    tri_counts max = {.of = {0, length, assets->n_texts > 1 ? length : 0, 1}};
-    for (int text = 0; text < assets->n_texts && s->model.windows > 1; text++) max.of[TRI_SYM_W0 + text] = 1;
+    tri_counts max = tri__counts_of(&assets->readers, assets->n_texts, 1, length, s->model.windows > 1);
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) max.squares[sym] = (double)max.of[sym] * (double)length;
-    if (assets->shares) tri__counts_join(&max);
     alone.world = NULL;
     tri_columns columns = {.n = s->model.tab_field_list.n};
     if (!engine) return tri__fail(TRI_RESOURCE, "out of memory");

@@ -19,8 +19,9 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
     tri__feed_fixed(engine, loss_inv, feed);
     feed->counts = tri__plan_counts(&engine->in, &counts);
-    for (int text = 0; text < engine->model.n_texts; text++) {
-        feed->field[text ? TRI_FIELD_win1 : TRI_FIELD_win0] = micro->win[text];
+    for (int text = 0; text < engine->model.n_texts; text++)
+        feed->field[tri__field_windows(text)] = micro->win[text];
+    for (int text = 0; text < engine->model.n_encoders; text++) {
         feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
         feed->field[text ? TRI_FIELD_places1 : TRI_FIELD_places0] = micro->places[text];
         int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
@@ -33,6 +34,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
     feed->field[TRI_FIELD_labels] = micro->labels;
     feed->field[TRI_FIELD_row_weights] = micro->weights;
     feed->field[TRI_FIELD_keyn] = micro->keyn;
+    feed->field[TRI_FIELD_seqf] = micro->seqf, feed->field[TRI_FIELD_keyf] = micro->keyf;
     feed->field[TRI_FIELD_hyper] = hyper;
 }
 
@@ -42,9 +44,9 @@ tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler,
                             .parts = parts,
                             .workers = engine->workers,
                             .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in),
-                                      .words = engine->model.n_targets},
+                                      .words = engine->model.n_targets, .fused = engine->model.tokens},
                             .sharers = tri__mesh_ep(&engine->in.mesh)};
-    for (int text = 0; text < engine->model.n_texts; text++) {
+    for (int text = 0; text < engine->model.n_encoders; text++) {
         spec.micro.position_base[text] = tri__encoder_position_base(&engine->model.encoder[text]);
         spec.micro.capacity[text] = tri__encoder_capacity(&engine->model.encoder[text]);
     }

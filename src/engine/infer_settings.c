@@ -73,6 +73,7 @@ tri_status tri__settings_infer(tri_settings *model, const tri_settings *asked) {
     model->nodes = asked->nodes;
     model->guard = asked->guard;
     model->stub = asked->stub;
+    model->shows_attention = asked->shows_attention;
     model->reduce_dtype = TRI_PRECISION_FP32;
     return take_precision(model, asked);
 }

@@ -56,6 +56,10 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
         .columns = m->tab_field_list,
         .categorical = m->cat_field_list,
+        .hashed = m->hashed_field_list,
+        .boolean = m->boolean_field_list,
+        .buckets = (int)m->hash_buckets,
+        .min_rows = m->min_category_rows,
         .label_list = m->label_list,
         .positive_label = m->positive_label,
         .n_classes = (int)tri__model_outputs(m),
@@ -65,13 +69,14 @@ tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
         .level = m->task == TRI_TASK_QUANTILES ? tri__model_levels(m).at : NULL,
         .missing = (tri_missing)m->numeric_missing,
         .transform = (tri_transform)m->numeric_transform,
-        .vectors = m->tabular == TRI_TABULAR_PLAIN                    ? TRI_VECTORS_NONE
+        .vectors = !tri__model_has_vectors(m)                         ? TRI_VECTORS_NONE
                    : m->numeric_embedding == TRI_NUMERIC_PERIODIC ? TRI_VECTORS_PERIODIC
                                                                   : TRI_VECTORS_PIECEWISE,
         .bins = (int)m->numeric_bins,
         .reading = {tri__settings_decimal(settings), m->missing},
         .date_order = (tri_date_order)settings->date_order,
         .bad_rows = (tri_bad_rows)settings->bad_rows};
+    for (int t = 2; t < m->text_list.n; t++) out->spec.text[t] = (tri_texts){m->text_list.at + t, 1};
     if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
     return TRI_OK;
 }

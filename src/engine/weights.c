@@ -379,7 +379,7 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     uint8_t *filled = tri__arena_alloc(&engine->arena, most);
     const tri_piece *pieces = whole_model(engine, &n);
     const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
+    for (int branch = 0; branch < assets->n_encoders; branch++) {
         char prefix[32];
         TRI_OWNED(tri__hf_drop) tri_hf *hf = NULL;
         const char *folder = assets->folder[branch];

@@ -129,14 +129,9 @@ static void tell_spares(tri_supervisor *s) {
 
 static tri_status make_segment(const tri_supervisor *s, const tri_fitting *f, tri_segment *next) {
     const tri_control *old = s->segment.control;
-    tri_segment_spec spec = {.n = f->ranks,
-                             .world = f->ranks,
-                             .heap_bytes = s->what->heap_bytes,
-                             .progress_timeout = s->progress_timeout,
-                             .io_timeout = s->what->io_timeout,
-                             .generation = s->generation + 1,
-                             .stages = f->stages,
-                             .replicas = f->replicas,
+    tri_segment_spec spec = {.n = f->ranks, .world = f->ranks, .heap_bytes = s->what->heap_bytes,
+                             .progress_timeout = s->progress_timeout, .io_timeout = s->what->io_timeout,
+                             .generation = s->generation + 1, .stages = f->stages, .replicas = f->replicas,
                              .committed = atomic_load(&old->committed)};
     return tri__segment_create(&spec, next);
 }

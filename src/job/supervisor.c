@@ -324,14 +324,9 @@ static tri_status execute(tri_supervisor *s, int i, int page, int socket, int no
     if (!environment) return tri__fail(TRI_RESOURCE, "out of memory while starting rank %d", i);
     tri_stream *stream = s->streams.rank[i];
     /* This very executable, even if its file was renamed or replaced. */
-    tri_rank_start how = {.program = s->what->program ? s->what->program : "/proc/self/exe",
-                          .argv = s->what->argv,
-                          .environment = environment,
-                          .in = nothing,
-                          .out = stream[0].child,
-                          .err = stream[1].child,
-                          .keep = {page, socket},
-                          .signals = &s->mask_before,
+    tri_rank_start how = {.program = s->what->program ? s->what->program : "/proc/self/exe", .argv = s->what->argv,
+                          .environment = environment, .in = nothing, .out = stream[0].child, .err = stream[1].child,
+                          .keep = {page, socket}, .signals = &s->mask_before,
                           .cores = s->what->bind_cores && share_cores(s->what, i, &cores) ? &cores : NULL};
     /* The console's descriptors need not be 1 and 2. */
     if (how.out < 0 && s->what->out != STDOUT_FILENO) how.out = s->what->out;

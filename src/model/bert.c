@@ -165,10 +165,10 @@ static int layer(tri_branch *b, int x, int64_t index) {
     return out;
 }
 
-int tri__bert_forward(tri_forward *f, int index) {
+void tri__bert_forward(tri_forward *f, int index) {
     tri_branch b = tri__branch_open(f, index);
     int x = embeddings(&b);
     b.seq = tri__forward_input(f, tri__branch_field(&b, TRI_FIELD_seq0));
     for (int64_t i = 0; i < b.e->num_hidden_layers; i++) x = layer(&b, x, i);
-    return tri__branch_pooling(&b, x);
+    tri__branch_pooling(&b, x);
 }

@@ -121,14 +121,17 @@ void tri__branch_pooling_params(tri_network *model, int branch) {
     pooling_params(model, branch, &model->encoder[branch], model->pooling == TRI_POOLING_POOLER);
 }
 
-void tri__branch_second_params(tri_network *model) { pooling_params(model, 1, &model->encoder[0], 0); }
+void tri__branch_further_params(tri_network *model, int text) {
+    pooling_params(model, text, &model->encoder[tri__reader(&model->readers, text)], 0);
+}
 
 /* The mean over the windows of each sample's text. */
 static int average(tri_branch *b, int pooled, int text) {
     tri_forward *f = b->f;
-    int windows = tri__forward_input(f, text ? TRI_FIELD_win1 : TRI_FIELD_win0);
+    int windows = tri__forward_input(f, tri__field_windows(text));
     int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size,
-                                 text == b->index ? "windows" : "windows1");
+                                 text == b->index ? "windows"
+                                                  : tri__arena_print(f->build.arena, "windows%d", text));
     TRI_BUILD(&f->build, pool, (tri_attr){.mean = 1}, mean, pooled, windows);
     return mean;
 }
@@ -140,7 +143,7 @@ static int project(tri_branch *b, int pooled, int text) {
                                "projection", tri__branch_join(b, tri__branch_name(text), "projection"));
 }
 
-int tri__branch_pooling(tri_branch *b, int x) {
+void tri__branch_pooling(tri_branch *b, int x) {
     tri_forward *f = b->f;
     const tri_rows rows = b->sequences;
     int64_t H = b->e->hidden_size;
@@ -153,9 +156,11 @@ int tri__branch_pooling(tri_branch *b, int x) {
         int dense = tri__forward_linear(f, pooled, rows, H, H, "pooler", name);
         pooled = tri__forward_activation(f, dense, rows, H, TRI_ACTIVATION_TANH);
     }
-    int shared = f->model->n_encoders < f->model->n_texts, second = shared ? average(b, pooled, 1) : -1;
-    if (tri__counts_windows(f->model)) pooled = average(b, pooled, b->index);
-    int projected = project(b, pooled, b->index);
-    if (shared) f->second = project(b, second, 1);
-    return projected;
+    const tri_network *m = f->model;
+    int mean[TRI_TEXTS_MAX];
+    for (int t = m->n_texts - 1; t >= 0; t--)
+        if (tri__reader(&m->readers, t) == b->index)
+            mean[t] = tri__counts_windows(m) ? average(b, pooled, t) : pooled;
+    for (int t = 0; t < m->n_texts; t++)
+        if (tri__reader(&m->readers, t) == b->index) f->text[t] = project(b, mean[t], t);
 }

@@ -46,8 +46,7 @@ int tri__relative_next(tri_branch *b);
 /* Relative-position attention; slot: ctx, lse, qkv, key; w, bias: of the layer's queries, keys and values. */
 void tri__relative_attend(tri_branch *b, tri_attr attr, const int slot[static 4], int w, int bias);
 void tri__branch_pooling_params(tri_network *model, int branch);
-/* The unit of a second text that shares the first one's encoder. */
-void tri__branch_second_params(tri_network *model);
-/* Pooling and the projection of the encoder's result x: a slot [N, common]. With an encoder of both texts, the
- * secondary's is f->second. */
-int tri__branch_pooling(tri_branch *b, int x);
+/* The unit of a text whose encoder has read another one before. */
+void tri__branch_further_params(tri_network *model, int text);
+/* Pooling of the encoder's result x, and the projections of its texts: f->text. */
+void tri__branch_pooling(tri_branch *b, int x);

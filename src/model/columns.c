@@ -1,6 +1,7 @@
 /* columns.c - columns of the table as vectors (Gorishniy et al., "On Embeddings for Numerical Features in Tabular Deep
  * Learning", 2022): numbers by bins or by sines of learned frequencies through a dense layer of each column and a ReLU,
- * categories by a row of a table. What fits columns to data is data/dataset/vectors.c. */
+ * categories by a row of a table, hashed names by a sum of rows. What fits columns to data is
+ * data/dataset/vectors.c. */
 #include "model/model.h"
 
 void tri__columns_make(tri_network *model, const tri_model_config *config, const tri_column *column) {
@@ -8,22 +9,25 @@ void tri__columns_make(tri_network *model, const tri_model_config *config, const
                                                                                           : TRI_COLUMN_PIECEWISE,
                                 .count = (int32_t)config->numeric_bins};
     tri_column_tables *to = &model->columns;
-    *to = (tri_column_tables){.dim = config->column_dim,
+    *to = (tri_column_tables){.dim = model->tokens ? model->common : config->column_dim,
                               .frequencies = config->numeric_frequencies,
                               .scale = config->frequency_scale};
     to->word = tri__arena_alloc(model->arena, ((size_t)model->n_columns + 1) * TRI_COLUMN_WORDS * sizeof *to->word);
-    for (int c = 0; c < model->n_columns; c++) {
+    for (int c = 0, at = 0; c < model->n_columns; c++) {
         const tri_column *of = column ? &column[c] : &assumed;
-        int periodic = of->kind == TRI_COLUMN_PERIODIC, category = of->kind == TRI_COLUMN_CATEGORY;
-        int64_t count = periodic ? 2 * to->frequencies : of->count, *rows = category ? &to->categories : &to->numbers;
+        int periodic = of->kind == TRI_COLUMN_PERIODIC;
         int32_t *word = to->word + c * TRI_COLUMN_WORDS;
         word[TRI_COLUMN_KIND] = of->kind;
+        int looks_up = tri__column_looks_up(word);
+        int64_t count = periodic ? 2 * to->frequencies : of->count, *rows = looks_up ? &to->categories : &to->numbers;
         word[TRI_COLUMN_FIRST] = (int32_t)*rows;
         word[TRI_COLUMN_COUNT] = (int32_t)count;
         word[TRI_COLUMN_ROWS] = (int32_t)count + of->has_missing;
         word[TRI_COLUMN_NUMBER] = (int32_t)(periodic ? to->periodic++ : 0);
+        word[TRI_COLUMN_AT] = at;
+        at += of->kind == TRI_COLUMN_HASHED ? of->count : 1;
         *rows += word[TRI_COLUMN_ROWS];
-        if (!category && count > to->widest) to->widest = count;
+        if (!looks_up && count > to->widest) to->widest = count;
     }
     if (!to->periodic) to->frequencies = 0;
 }

@@ -3,6 +3,7 @@
 
 #include "base/option.h"
 #include "numbers/capacity.h"
+#include "layout/texts.h"
 #include "model/pattern.h"
 #include "program/op.h"
 
@@ -10,7 +11,7 @@ typedef enum tri_pooling { TRI_POOLING_POOLER, TRI_POOLING_CLS, TRI_POOLING_MEAN
 
 enum { TRI_TABULAR_PLAIN, TRI_TABULAR_EMBEDDED };
 enum { TRI_NUMERIC_PIECEWISE, TRI_NUMERIC_PERIODIC };
-enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED };
+enum { TRI_FUSION_CONCAT, TRI_FUSION_GATED, TRI_FUSION_COLUMNS };
 enum { TRI_EXTEND_NO, TRI_EXTEND_COPY }; /* extend_positions */
 enum { TRI_TASK_CLASSES, TRI_TASK_NUMBER, TRI_TASK_QUANTILES, TRI_TASK_LABELS }; /* task */
 enum { TRI_QUANTILE_LEVELS_MAX = 99 };
@@ -23,10 +24,19 @@ typedef struct tri_model_config {
 
 extern const tri_option tri__model_options[];
 
+/* Texts, their encoders, and which of these reads each. */
+int tri__model_texts(const tri_model_config *config);
+int tri__model_encoders(const tri_model_config *config);
+tri_readers tri__model_readers(const tri_model_config *config);
+/* Sets what text_list says of the first two texts and of share_encoders (NULL: it is given). A list of two says no
+ * more, and is emptied. TRI_USAGE. */
+tri_status tri__model_take_texts(tri_model_config *config, int shares_given);
 /* Outputs of the last layer: classes, one number, or a number for each level or label. */
 int64_t tri__model_outputs(const tri_model_config *config);
 /* Of task multilabel, what separates the labels of a cell, "" where each has a column; NULL: another task. */
 const char *tri__model_separator(const tri_model_config *config);
+/* Whether columns of the table become vectors. */
+int tri__model_has_vectors(const tri_model_config *config);
 /* The levels of task quantiles: those given, or the default's. */
 tri_reals tri__model_levels(const tri_model_config *config);
 

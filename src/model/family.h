@@ -28,6 +28,8 @@ typedef struct tri_layer_names {
     int widens_first;                 /* tables of another width are projected before their norm, without a bias */
 } tri_layer_names;
 
+extern const tri_layer_names tri__fusion_names; /* of the fusion's layers. fusion_layers.c */
+
 /* Positions relative to each other (relative.c): none, MPNet's biases by distance, DeBERTa's vectors by distance. */
 typedef enum tri_relative_kind { TRI_RELATIVE_NONE, TRI_RELATIVE_BIAS, TRI_RELATIVE_VECTORS } tri_relative_kind;
 
@@ -45,7 +47,7 @@ typedef struct tri_family_row {
     tri_relative_kind relative;
     const tri_layer_names *names;
     void (*params)(tri_network *model, int branch); /* NULL: it and forward are those of bert.c */
-    int (*forward)(tri_forward *f, int branch); /* a slot [N, common] */
+    void (*forward)(tri_forward *f, int branch); /* to tri__branch_pooling */
     tri_pattern (*pattern)(const tri_encoder *e,
                            int64_t *window);                   /* of its local layers; NULL: the encoder's, of all */
     tri_status (*parse)(const tri_json *json, tri_encoder *e); /* keys that are not plain numbers; NULL: none */
@@ -61,7 +63,7 @@ const char *tri__family_key(const tri_family_row *row, const char *bert);
 
 /* For family.c: post-norm encoders. */
 void tri__bert_params(tri_network *model, int branch);
-int tri__bert_forward(tri_forward *f, int branch);
+void tri__bert_forward(tri_forward *f, int branch);
 /* MPNet and DeBERTa: what relative-position attention cannot be combined with. relative.c */
 tri_status tri__relative_check(const tri_encoder *e);
 /* DeBERTa. deberta.c */
@@ -73,7 +75,7 @@ void tri__deberta_write(const tri_encoder *e, tri_json *json);
 extern const tri_key_name tri__modernbert_keys[];
 extern const tri_option tri__modernbert_own[];
 void tri__modernbert_params(tri_network *model, int branch);
-int tri__modernbert_forward(tri_forward *f, int branch);
+void tri__modernbert_forward(tri_forward *f, int branch);
 tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window);
 tri_status tri__modernbert_parse(const tri_json *json, tri_encoder *e);
 tri_status tri__modernbert_check(const tri_encoder *e);

@@ -1,16 +1,21 @@
-/* fusion.c - the head: concatenated branches, perhaps scaled by gates, linear, ReLU, dropout, linear; class-weighted
- * cross-entropy, or the loss of numbers. */
+/* fusion.c - the head: concatenated branches, perhaps scaled by gates, or a norm of what layers of attention made of
+ * them (fusion_layers.c); linear, ReLU, dropout, linear; class-weighted cross-entropy, or the loss of numbers. */
 #include "model/model.h"
 
 /* With biases of 1 gates begin near sigmoid(1) = 0.73, whatever the branches are. */
 static const float GATE_DEVIATION = 0.02f;
 
+static const double EPS = 1e-5;
+
+/* "fusion" alone means all units of it (--stages). */
+static const char *unit_of(const tri_network *model) { return model->tokens ? "fusion.head" : "fusion"; }
+
 static int64_t fused_width(const tri_network *model) {
-    return model->common * (model->n_texts + (model->n_columns > 0));
+    return model->tokens ? model->common : model->common * (model->n_texts + (model->n_columns > 0));
 }
 
 void tri__fusion_params(tri_network *model) {
-    int64_t width = fused_width(model), gated = model->is_gated ? width : 0;
+    int64_t width = fused_width(model), gated = model->is_gated ? width : 0, normed = model->tokens ? width : 0;
     const tri_param_row rows[] = {
         {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width), TRI_SHARE_WHOLE},
         {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion),
@@ -19,9 +24,12 @@ void tri__fusion_params(tri_network *model) {
         {"output.bias", TRI_VECTOR, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
         {"gate.weight", width, gated, TRI_INIT_NORMAL, GATE_DEVIATION, TRI_SHARE_WHOLE},
         {"gate.bias", TRI_VECTOR, gated, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+        {"norm.weight", TRI_VECTOR, normed, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
+        {"norm.bias", TRI_VECTOR, normed, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
-    tri__model_unit(model, "fusion");
-    tri__model_params(model, "fusion.", rows, 6);
+    if (model->tokens) tri__fusion_layer_params(model);
+    tri__model_unit(model, "%s", unit_of(model));
+    tri__model_params(model, "fusion.", rows, 8);
 }
 
 /* x * sigmoid(gates), where all branches together decide on each element's gate. */
@@ -34,15 +42,31 @@ static int forward_gates(tri_forward *f, int x) {
     return y;
 }
 
-void tri__fusion_forward(tri_forward *f, const int branch[3]) {
+/* Slots side by side, as many at a time as the operation takes: `split` rows of the result for each sample. The only
+ * one as it is. */
+static int side_by_side(tri_forward *f, const int *slot, int n, int split) {
+    const tri_program *program = f->build.program;
+    int x = slot[0];
+    for (int k = 1; k < n; k += 2) {
+        int b = slot[k], c = k + 1 < n ? slot[k + 1] : -1, is_last = k + 2 >= n;
+        int64_t width = program->slot[x].cols + program->slot[b].cols + (c < 0 ? 0 : program->slot[c].cols);
+        tri_rows rows = {.sym = TRI_SYM_N, .mul = is_last && split > 1 ? split : 0};
+        int y = tri__forward_slot(f, rows, width / (rows.mul ? rows.mul : 1),
+                                  is_last ? "concat" : tri__arena_print(f->build.arena, "concat%d", k / 2));
+        TRI_BUILD(&f->build, concat, (tri_attr){0}, y, x, b, c);
+        x = y;
+    }
+    return x;
+}
+
+void tri__fusion_forward(tri_forward *f, const int *branch, int n) {
     const tri_network *m = f->model;
     const tri_rows samples = {.sym = TRI_SYM_N}, one = {.add = 1};
-    tri__build_unit(&f->build, "fusion");
-    int x = branch[0];
-    if (branch[1] >= 0) {
-        x = tri__forward_slot(f, samples, fused_width(m), "concat");
-        TRI_BUILD(&f->build, concat, (tri_attr){0}, x, branch[0], branch[1], branch[2]);
-    }
+    tri__build_unit(&f->build, m->tokens ? "fusion.layer.0" : unit_of(m));
+    int x = side_by_side(f, branch, n, m->tokens);
+    if (m->tokens) x = tri__fusion_layers(f, x);
+    tri__build_unit(&f->build, unit_of(m));
+    if (m->tokens) x = tri__forward_norm(f, x, samples, m->common, EPS, "norm", "fusion.norm");
     if (m->is_gated) x = forward_gates(f, x);
     int h = tri__forward_linear(f, x, samples, m->fusion, fused_width(m), "dense", "fusion.dense");
     int relu = tri__forward_activation(f, h, samples, m->fusion, TRI_ACTIVATION_RELU);

@@ -1,10 +1,8 @@
 /* model.c - the tables of a model, and functions that write its operation list. */
 #include "model/model.h"
 
-const char *tri__branch_name(int branch) { return branch == 0 ? "primary" : "secondary"; }
-
 int tri__branch_of(const char *name, const char **rest) {
-    for (int branch = 0; branch < 2; branch++) {
+    for (int branch = 0; branch < TRI_TEXTS_MAX; branch++) {
         *rest = name + strlen(tri__branch_name(branch));
         if (tri__text_begins(name, tri__branch_name(branch)) && **rest == '.') return branch;
     }
@@ -176,7 +174,7 @@ const char *tri__field_name(tri_field field) {
     return names[field];
 }
 
-int tri__counts_windows(const tri_network *model) { return model->windows > 1 || model->n_encoders < model->n_texts; }
+int tri__counts_windows(const tri_network *model) { return model->windows > 1 || model->readers.joined; }
 
 tri_sym tri__sequences(const tri_network *model, int branch) {
     return !tri__counts_windows(model) ? TRI_SYM_N : branch ? TRI_SYM_W1 : TRI_SYM_W0;
@@ -198,14 +196,17 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_seq1:
     case TRI_FIELD_places0:
     case TRI_FIELD_places1: *rows = (tri_rows){.sym = tri__sequences(model, branch), .add = 1}; return;
-    case TRI_FIELD_win0: case TRI_FIELD_win1: *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1}; return;
+    case TRI_FIELD_seqf: case TRI_FIELD_win0: case TRI_FIELD_win1: case TRI_FIELD_win2 ... TRI_FIELD_win15:
+        *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1};
+        return;
     case TRI_FIELD_keyw0:
     case TRI_FIELD_keyw1: *rows = (tri_rows){.sym = tri__sequences(model, branch)}, *cols = 2; return;
     case TRI_FIELD_labels:
         *dtype = model->is_number ? TRI_F32 : TRI_I32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_targets;
         return;
+    case TRI_FIELD_keyf: *rows = (tri_rows){.sym = TRI_SYM_N, .mul = model->tokens}, *cols = 2; return;
     case TRI_FIELD_keyn: *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = 2; return;
-    case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_columns; return;
+    case TRI_FIELD_numbers: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}, *cols = model->n_numbers; return;
     case TRI_FIELD_columns: *rows = (tri_rows){.add = model->n_columns}, *cols = TRI_COLUMN_WORDS; return;
     case TRI_FIELD_row_weights: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}; return;
     case TRI_FIELD_class_weights: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = model->n_classes; return;

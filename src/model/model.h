@@ -3,6 +3,7 @@
 
 #include "layout/columns.h"
 #include "layout/slice.h"
+#include "layout/texts.h"
 #include "model/config.h"
 #include "numbers/number_loss.h"
 #include "program/builder.h"
@@ -68,15 +69,20 @@ typedef struct tri_column_tables {
 
 typedef struct tri_network {
     tri_arena *arena;
-    int n_texts;               /* 1, or 2 with a secondary text */
-    int n_encoders;            /* n_texts, or 1 that both texts share. Its tokens are then those of all primary texts
-                                * of a microbatch, then of all secondary ones: T0 tokens in W0 sequences */
+    int n_texts;
+    int n_encoders;            /* at most 2; of one that reads several texts the tokens are those of all its texts */
+    tri_readers readers;
     tri_encoder encoder[2];
     tri_blocks blocks[2];      /* of the encoders' attention */
     tri_distances distances[2]; /* likewise */
-    int n_columns;             /* numbers of a row of the table; 0: no tabular branch */
+    int n_numbers;             /* of a row of the table; 0: no tabular branch */
+    int n_columns;             /* those that become vectors; else as n_numbers */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
+    int tokens;                /* of a sample, its texts and then its columns, which the fusion's layers attend to;
+                                * 0: it has no layers */
+    int64_t fusion_layers, fusion_heads; /* likewise */
+    int shows_attention;       /* 1: a prediction's program keeps TRI_ATTENTION_SLOT */
     int is_number;             /* outputs are numbers, not classes */
     int n_targets;             /* of a row: 1, or one for each output */
     int is_weighted;           /* rows have weights in the loss that training minimises */
@@ -150,7 +156,7 @@ typedef struct tri_forward {
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
-    int second;                   /* slot of the secondary text [N, common], where texts share an encoder */
+    int text[TRI_TEXTS_MAX];      /* slots of the texts [N, common] */
     int loss, probs;              /* slots */
     int experts;                  /* slot of a pair of numbers for each layer with experts, in training: its balancing
                                      loss, and tokens without a place; -1: none */
@@ -221,10 +227,14 @@ void tri__columns_make(tri_network *model, const tri_model_config *config, const
 int64_t tri__columns_params(tri_network *model);
 int tri__columns_forward(tri_forward *f, int x);
 void tri__tabular_params(tri_network *model);
-int tri__tabular_forward(tri_forward *f);               /* a slot [N, common] */
+int tri__tabular_forward(tri_forward *f);               /* a slot [N, common], or of as many for each column */
 void tri__fusion_params(tri_network *model);
-void tri__fusion_forward(tri_forward *f, const int branch[3]); /* sets f->loss and f->probs */
-const char *tri__branch_name(int branch);               /* primary, secondary */
+/* The fusion's layers of attention: their parameters; and of tokens x, rows of each sample, that of its first one, the
+ * primary text: a slot [N, common]. */
+#define TRI_ATTENTION_SLOT "attention.qkv" /* queries, keys and values of the last layer: [tokens, 3 common], f32 */
+void tri__fusion_layer_params(tri_network *model);
+int tri__fusion_layers(tri_forward *f, int x);
+void tri__fusion_forward(tri_forward *f, const int *branch, int n); /* of slots; sets f->loss and f->probs */
 /* The branch that a logical name begins with, and *rest, the name from the dot behind it on; -1: none. */
 int tri__branch_of(const char *name, const char **rest);
 

@@ -152,12 +152,12 @@ static int layer(tri_branch *b, int x, int64_t index) {
     return tri__branch_layer_end(b, residual(b, feed_forward(b, inner, prefix), mid, "ff2"), res);
 }
 
-int tri__modernbert_forward(tri_forward *f, int index) {
+void tri__modernbert_forward(tri_forward *f, int index) {
     tri_branch b = tri__branch_open(f, index);
     int x = embeddings(&b);
     b.seq = tri__forward_input(f, tri__branch_field(&b, TRI_FIELD_seq0));
     for (int64_t i = 0; i < b.e->num_hidden_layers; i++) x = layer(&b, x, i);
     tri__build_unit(&f->build, tri__branch_join(&b, b.prefix, "pooling"));
     x = norm(&b, x, "norm", tri__branch_join(&b, b.prefix, "final_norm"));
-    return tri__branch_pooling(&b, x);
+    tri__branch_pooling(&b, x);
 }

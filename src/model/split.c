@@ -67,11 +67,12 @@ static const char *layer_of(const char *name, char out[static NAME]) {
 
 const char *tri__param_part(const tri_network *model, const tri_param *param) {
     const char *rest;
-    int branch = tri__branch_of(model->unit[param->unit].name, &rest);
-    if (branch < 0 || !tri__text_begins(rest, ".layer.")) return NULL;
+    const char *unit = model->unit[param->unit].name;
+    int branch = tri__branch_of(unit, &rest), fuses = tri__text_begins(unit, "fusion.layer.");
+    if (!fuses && (branch < 0 || !tri__text_begins(rest, ".layer."))) return NULL;
+    const tri_layer_names *names = fuses ? &tri__fusion_names : tri__family(&model->encoder[branch])->names;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const char *name = *(const char *const *)((const char *)tri__family(&model->encoder[branch])->names +
-                                                  parts[i].name);
+        const char *name = *(const char *const *)((const char *)names + parts[i].name);
         const char *at = name ? strstr(param->name, name) : NULL;
         if (at && at[-1] == '.' && at[strlen(name)] == '.') return parts[i].part;
     }

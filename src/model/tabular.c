@@ -1,18 +1,19 @@
 /* tabular.c - the tabular branch: norm, linear, ReLU. With one column the norm would erase it and is omitted. Where
- * columns become vectors (columns.c), these, side by side, are in the norm's place. */
+ * columns become vectors (columns.c), these, side by side, are in the norm's place; where the fusion attends to them,
+ * they are all. */
 #include "model/model.h"
 
 enum { MIN_COLUMNS_TO_NORM = 2 };
 static const double EPS = 1e-5;
 
 void tri__tabular_params(tri_network *model) {
-    int64_t F = model->n_columns;
+    int64_t F = model->n_columns, C = model->tokens ? 0 : model->common;
     int is_normed = F >= MIN_COLUMNS_TO_NORM && !model->columns.word;
     tri__model_unit(model, "tabular");
     if (model->columns.word) F = tri__columns_params(model);
     const tri_param_row rows[] = {
-        {"linear.weight", model->common, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},
-        {"linear.bias", TRI_VECTOR, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        {"linear.weight", C, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},
+        {"linear.bias", TRI_VECTOR, C, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
         {"norm.weight", TRI_VECTOR, is_normed ? F : 0, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
         {"norm.bias", TRI_VECTOR, is_normed ? F : 0, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
     };
@@ -26,6 +27,7 @@ int tri__tabular_forward(tri_forward *f) {
     int x = tri__forward_input(f, TRI_FIELD_numbers);
     if (f->model->columns.word) x = tri__columns_forward(f, x), F *= f->model->columns.dim;
     else if (F >= MIN_COLUMNS_TO_NORM) x = tri__forward_norm(f, x, samples, F, EPS, "norm", "tabular.norm");
+    if (f->model->tokens) return x;
     int h = tri__forward_linear(f, x, samples, C, F, "linear", "tabular.linear");
     return tri__forward_activation(f, h, samples, C, TRI_ACTIVATION_RELU);
 }

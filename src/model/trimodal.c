@@ -5,10 +5,12 @@
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2],
                      tri_columns columns, tri_texts no_decay, tri_network *model) {
     *model = (tri_network){.arena = arena,
-                         .n_texts = config->secondary_text_name ? 2 : 1,
-                         .n_encoders = config->secondary_text_name && !config->share_encoders ? 2 : 1,
+                         .n_texts = tri__model_texts(config),
+                         .n_encoders = tri__model_encoders(config),
+                         .readers = tri__model_readers(config),
                          .encoder = {encoder[0], encoder[1]},
-                         .n_columns = columns.n,
+                         .n_numbers = columns.n,
+                         .n_columns = columns.at ? columns.n_at : columns.n,
                          .n_classes = tri__model_outputs(config),
                          .is_number = config->task != TRI_TASK_CLASSES,
                          .n_targets = config->task == TRI_TASK_LABELS ? (int)tri__model_outputs(config) : 1,
@@ -20,6 +22,8 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
                          .fusion_dropout = config->fusion_dropout,
                          .pooling = config->pooling,
                          .is_gated = config->fusion == TRI_FUSION_GATED,
+                         .fusion_layers = config->fusion_layers,
+                         .fusion_heads = config->fusion_heads,
                          .is_weighted = config->weight_name != NULL,
                          .no_decay = no_decay};
     for (int branch = 0; branch < model->n_encoders; branch++) {
@@ -31,8 +35,9 @@ void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri
         model->blocks[branch] = tri__pattern_blocks(arena, &pattern, model->max_len,
                                                     encoder[branch].num_attention_heads, window);
     }
-    if (model->n_encoders < model->n_texts) tri__branch_second_params(model);
-    if (columns.at || config->tabular == TRI_TABULAR_EMBEDDED) tri__columns_make(model, config, columns.at);
+    for (int text = model->n_encoders; text < model->n_texts; text++) tri__branch_further_params(model, text);
+    if (config->fusion == TRI_FUSION_COLUMNS) model->tokens = model->n_texts + model->n_columns;
+    if (columns.at || tri__model_has_vectors(config)) tri__columns_make(model, config, columns.at);
     if (columns.n > 0) tri__tabular_params(model);
     tri__fusion_params(model);
     model->no_decay = (tri_texts){0};
@@ -48,12 +53,12 @@ void tri__model_forward(tri_forward *f) {
         f->unit_slot[u] = tri__build_slot(&f->build, TRI_MEM_PARAM, TRI_F32, (tri_rows){.add = 1}, model->unit[u].count,
                                           "p.%s", model->unit[u].name);
     }
-    int branch[3] = {-1, -1, -1}, n = 0;
     for (int encoder = 0; encoder < model->n_encoders; encoder++) {
         const tri_family_row *family = tri__family(&model->encoder[encoder]);
-        branch[n++] = (family->forward ? family->forward : tri__bert_forward)(f, encoder);
+        (family->forward ? family->forward : tri__bert_forward)(f, encoder);
     }
-    if (model->n_encoders < model->n_texts) branch[n++] = f->second;
+    int branch[TRI_TEXTS_MAX + 1], n = model->n_texts;
+    memcpy(branch, f->text, (size_t)n * sizeof *branch);
     if (model->n_columns > 0) branch[n++] = tri__tabular_forward(f);
-    tri__fusion_forward(f, branch);
+    tri__fusion_forward(f, branch, n);
 }

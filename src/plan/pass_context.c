@@ -129,7 +129,8 @@ static void rewrite(context *c, const tri_instr *instr) {
     const tri_op_row *row = tri__instr_row(instr);
     int pools = row->part == TRI_PART_TOKENS && row->phase == TRI_PHASE_F; /* or windows, which all ranks have */
     tri__build_as(&c->to, instr);
-    if (row->family == TRI_OPS_ATTENTION) (c->ring ? ring : attention)(c, instr);
+    if (row->family == TRI_OPS_ATTENTION && tri__unit_encoder(c->to.program, instr->unit) >= 0)
+        (c->ring ? ring : attention)(c, instr);
     else if (pools && is_tokens(c->to.program->slot[instr->slot[tri__row_run(tri__instr_row(instr))]].rows))
         pool(c, instr);
     else tri__build_copy(&c->to, instr);

@@ -30,7 +30,7 @@ tri_status tri__pass_context_place(tri_pass *pass) {
         int pairs = instr->op == TRI_OP_send_post || instr->op == TRI_OP_recv_post;
         place_run(program, instr, cp, place);
         if (pass->in->ring && pairs && instr->attr.within == cp) instr->attr.root = (instr->attr.root + place) % cp;
-        if (!pass->in->ring && instr->attr.heads)
+        if (!pass->in->ring && instr->attr.heads && tri__unit_encoder(program, instr->unit) >= 0)
             instr->attr.head0 = instr->attr.head0 * cp + place * instr->attr.heads;
     }
     return TRI_OK;

@@ -198,8 +198,10 @@ static tri_attr attr_of(const tensor *t, const tri_instr *instr, rule r) {
 /* What ranks share of a parameter: heads, or the outputs or inputs of a dense layer. */
 static int64_t size_of(const tri_network *model, const tri_param *param) {
     const char *part = tri__param_part(model, param), *rest;
-    if (part && strcmp(part, "attention.qkv") == 0)
-        return model->encoder[tri__branch_of(param->name, &rest)].num_attention_heads;
+    if (part && strcmp(part, "attention.qkv") == 0) {
+        int branch = tri__branch_of(param->name, &rest);
+        return branch < 0 ? model->fusion_heads : model->encoder[branch].num_attention_heads;
+    }
     return param->shape.dim[param->share == TRI_SHARE_COLS ? param->shape.n - 1 : param->experts > 0];
 }
 

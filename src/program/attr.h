@@ -15,12 +15,12 @@ typedef struct tri_attr_row {
 #define INT(field) {#field, TRI_ATTR_INT, offsetof(tri_attr, field)}
 #define ID(field) {#field, TRI_ATTR_ID, offsetof(tri_attr, field)}
 #define AXES(field) {#field, TRI_ATTR_AXES, offsetof(tri_attr, field)}
-#define REAL(field) {#field, TRI_ATTR_REAL, offsetof(tri_attr, field)}
-#define INT(field) {#field, TRI_ATTR_INT, offsetof(tri_attr, field)}
-#define ID(field) {#field, TRI_ATTR_ID, offsetof(tri_attr, field)}
-#define AXES(field) {#field, TRI_ATTR_AXES, offsetof(tri_attr, field)}
 static const tri_attr_row tri__attr_rows[] = {
-
+    REAL(p), REAL(eps), ID(id), INT(bits), INT(heads), INT(head0), INT(row0), INT(pad), INT(pad_position), INT(part),
+    INT(run), INT(groups), INT(max_len), INT(block), REAL(keys), INT(window), INT(buckets), INT(reach), INT(terms),
+    REAL(theta), INT(act), INT(field), REAL(max_norm), REAL(beta1), REAL(beta2), REAL(decay), INT(nesterov), INT(code),
+    INT(members), REAL(smoothing), REAL(gamma), INT(loss), REAL(delta), REAL(rate), AXES(axes), INT(within),
+    INT(across), INT(root),
 };
 #undef REAL
 #undef INT

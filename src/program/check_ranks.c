@@ -77,8 +77,7 @@ static int alike(const dry *d, int a_role, int a_line, int b_role, int b_line) {
     int sums = a->op == TRI_OP_all_reduce_post && !a->attr.most;
     if (sums && is_summed(p, a_line, &d->now) != is_summed(q, b_line, &d->now)) return 0;
     if (s->rows.sym != TRI_SYM_NONE && a->mb != b->mb) return 0;
-    if (s->rows.sym != t->rows.sym || s->rows.add != t->rows.add || s->rows.div != t->rows.div || s->cols != t->cols)
-        return 0;
+    if (!tri__same_rows(s->rows, t->rows) || s->cols != t->cols) return 0;
     return a->attr.id == b->attr.id && s->dtype == t->dtype;
 }
 

@@ -131,9 +131,8 @@ static int same_frame(const tri_program *a, const tri_program *b) {
 
 /* Equal except for their begin in the parent and their names. */
 static int same_shape(const tri_slot *a, const tri_slot *b) {
-    return a->dtype == b->dtype && a->mem == b->mem && a->rows.sym == b->rows.sym && a->rows.add == b->rows.add &&
-           a->rows.div == b->rows.div && a->cols == b->cols && a->unit == b->unit && a->parent == b->parent &&
-           a->offset == b->offset;
+    return a->dtype == b->dtype && a->mem == b->mem && tri__same_rows(a->rows, b->rows) && a->cols == b->cols &&
+           a->unit == b->unit && a->parent == b->parent && a->offset == b->offset;
 }
 
 int tri__program_equal(const tri_program *a, const tri_program *b) {

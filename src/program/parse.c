@@ -121,7 +121,16 @@ static tri_status parse_share(parser *p, const char *text, double *out) {
     return *out < 0 || *out > 1 ? bad(p, "not a share of all steps", text) : TRI_OK;
 }
 
-/* "[T0/2+1,64]"; at most SIZE_LIMIT bytes of any element type. */
+/* "/2" or "*5" behind a count, if `text` begins with `sign`; NULL: not a whole number above 0. */
+static const char *read_factor(const char *text, char sign, int *out) {
+    int64_t value = 0;
+    if (!text || *text != sign) return text;
+    text = read_whole(text + 1, COUNT_MAX, &value);
+    *out = (int)value;
+    return value < 1 ? NULL : text;
+}
+
+/* "[T0/2+1,64]", "[N*5,64]"; at most SIZE_LIMIT bytes of any element type. */
 static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_t *cols) {
     static const char expected[] = "expected [rows,cols] of a size that memory could have";
     *rows = (tri_rows){0};
@@ -133,18 +142,13 @@ static tri_status parse_dims(parser *p, const char *text, tri_rows *rows, int64_
         rows->sym = (tri_sym)sym;
         at = text + 1 + length;
     }
-    if (rows->sym != TRI_SYM_NONE && *at == '/') {
-        int64_t div = 0;
-        at = read_whole(at + 1, COUNT_MAX, &div);
-        if (!at || div < 1) return bad(p, expected, text);
-        rows->div = (int)div;
-    }
-    if (rows->sym == TRI_SYM_NONE || *at == '+') at = read_whole(at + (*at == '+'), COUNT_MAX, &rows->add);
+    if (rows->sym != TRI_SYM_NONE) at = read_factor(read_factor(at, '*', &rows->mul), '/', &rows->div);
+    if (at && (rows->sym == TRI_SYM_NONE || *at == '+')) at = read_whole(at + (*at == '+'), COUNT_MAX, &rows->add);
     if (!at || *at != ',') return bad(p, expected, text);
     at = read_whole(at + 1, SIZE_LIMIT, cols);
-    int64_t most = rows->add + (rows->sym == TRI_SYM_NONE ? 0 : COUNT_MAX), bytes;
-    if (!at || strcmp(at, "]") != 0 || __builtin_mul_overflow(most * (int64_t)sizeof(double), *cols, &bytes) ||
-        bytes > SIZE_LIMIT)
+    int64_t most = rows->sym == TRI_SYM_NONE ? 0 : COUNT_MAX * (int64_t)(rows->mul ? rows->mul : 1), bytes;
+    if (!at || strcmp(at, "]") != 0 || __builtin_mul_overflow(most + rows->add, *cols, &bytes) ||
+        bytes > SIZE_LIMIT / (int64_t)sizeof(double))
         return bad(p, expected, text);
     return TRI_OK;
 }

@@ -14,10 +14,11 @@
 
 const char *tri__slot_size(const tri_slot *slot, char text[static TRI_SIZE_TEXT]) {
     const tri_rows *rows = &slot->rows;
-    char div[16] = "", add[32] = "";
+    char mul[16] = "", div[16] = "", add[32] = "";
+    if (rows->mul) snprintf(mul, sizeof mul, "*%d", rows->mul);
     if (rows->div) snprintf(div, sizeof div, "/%d", rows->div);
     if (!rows->sym || rows->add) snprintf(add, sizeof add, "%s%lld", rows->sym ? "+" : "", (long long)rows->add);
-    snprintf(text, TRI_SIZE_TEXT, "[%s%s%s,%lld]", tri__sym_name(rows->sym), div, add, (long long)slot->cols);
+    snprintf(text, TRI_SIZE_TEXT, "[%s%s%s%s,%lld]", tri__sym_name(rows->sym), mul, div, add, (long long)slot->cols);
     return text;
 }
 

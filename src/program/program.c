@@ -67,17 +67,18 @@ tri_counts tri__counts_rounded(const tri_counts *counts, int granule) {
     return rounded;
 }
 
-void tri__counts_join(tri_counts *counts) {
-    int64_t *of = counts->of, windows = of[TRI_SYM_W0] + of[TRI_SYM_W1];
-    of[TRI_SYM_W0] = windows ? windows : 2 * of[TRI_SYM_N];
-    of[TRI_SYM_T0] += of[TRI_SYM_T1];
-    counts->squares[TRI_SYM_T0] += counts->squares[TRI_SYM_T1];
-    of[TRI_SYM_T1] = of[TRI_SYM_W1] = 0, counts->squares[TRI_SYM_T1] = 0;
-    counts->shortest[0] = counts->shortest[1] = 0;
+tri_counts tri__counts_of(const tri_readers *readers, int n_texts, int64_t samples, int64_t tokens, int64_t windows) {
+    tri_counts counts = {.of[TRI_SYM_N] = samples};
+    for (int t = 0; t < n_texts; t++) {
+        counts.of[TRI_SYM_T0 + tri__reader(readers, t)] += tokens;
+        counts.of[TRI_SYM_W0 + tri__reader(readers, t)] += windows ? windows : readers->joined ? samples : 0;
+    }
+    return counts;
 }
 
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts) {
-    return counts->of[slot->rows.sym] / (slot->rows.div ? slot->rows.div : 1) + slot->rows.add;
+    const tri_rows *rows = &slot->rows;
+    return counts->of[rows->sym] * (rows->mul ? rows->mul : 1) / (rows->div ? rows->div : 1) + rows->add;
 }
 
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts) {
@@ -157,7 +158,8 @@ tri_status tri__instr_dims(const tri_program *program, const tri_instr *instr, c
         if (instr->slot[k] < 0 || row->arg[k].dims[0] != 'T') continue;
         tri_rows rows = program->slot[instr->slot[k]].rows;
         double runs = rows.div ? rows.div : 1; /* of a ring: a run's queries meet a run's keys */
-        dims->of['Q' - 'A'] = counts->squares[rows.sym] / (runs * runs);
+        double squares = rows.mul ? (double)counts->of[rows.sym] * rows.mul * rows.mul : counts->squares[rows.sym];
+        dims->of['Q' - 'A'] = squares / (runs * runs);
     }
     if (instr->attr.keys > 0) leave_out(instr, dims);
     return TRI_OK;

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "layout/mesh.h"
+#include "layout/texts.h"
 #include "program/target.h"
 
 /* Row counts that are known only when a microbatch is bound. */
@@ -24,9 +25,14 @@ typedef enum tri_sym {
 
 typedef struct tri_rows {
     tri_sym sym;
-    int64_t add; /* rows = count(sym) / div + add; count(TRI_SYM_NONE) is 0 */
+    int64_t add; /* rows = count(sym) * mul / div + add; count(TRI_SYM_NONE) is 0 */
     int div;     /* ranks that split the rows evenly: counts are multiples of it; 0 is 1 */
+    int mul;     /* rows of each one that is counted; 0 is 1 */
 } tri_rows;
+
+static inline int tri__same_rows(tri_rows a, tri_rows b) {
+    return a.sym == b.sym && a.add == b.add && a.div == b.div && a.mul == b.mul;
+}
 
 /* Row counts of one microbatch, and of a step's largest (which size the slots). */
 typedef struct tri_counts {
@@ -191,9 +197,9 @@ static inline int tri__mem_is_reused(tri_mem mem) {
 const char *tri__sym_name(tri_sym sym);
 /* Token counts rounded up to a multiple of `granule`: padding rows belong to no sequence. */
 tri_counts tri__counts_rounded(const tri_counts *counts, int granule);
-/* Tokens, squares and windows (without windows: samples) that were counted for each of two texts become those of the
- * first: both go through one encoder. */
-void tri__counts_join(tri_counts *counts);
+/* Of samples whose texts have so many tokens each, in so many windows (0: not counted, unless an encoder reads several
+ * texts). */
+tri_counts tri__counts_of(const tri_readers *readers, int n_texts, int64_t samples, int64_t tokens, int64_t windows);
 /* Rows and bytes of a slot when the row counts are `counts`. */
 int64_t tri__slot_rows(const tri_slot *slot, const tri_counts *counts);
 int64_t tri__slot_bytes(const tri_slot *slot, const tri_counts *counts);

@@ -299,9 +299,9 @@ static tri_json *pair(tri_interval i) {
     return isfinite(i.low) ? tri__json_pack("[f, f]", i.low, i.high) : tri__json_null();
 }
 
-tri_json *tri__intervals_json(const tri_intervals *intervals, char *const *label) {
+tri_json *tri__intervals_json(const char *const *key, int n, const tri_intervals *intervals, char *const *label) {
     tri_json *all = tri__json_pack("{s:I, s:f}", "resamples", (tri_json_int)intervals->resamples, "confidence", 0.95);
-    for (int f = 0; f < TRI_FIGURES; f++) tri__json_set_new(all, tri__figure_key[f], pair(intervals->of[f]));
+    for (int f = 0; f < n; f++) tri__json_set_new(all, key[f], pair(intervals->of[f]));
     if (!intervals->precision) return all;
     tri_json *classes = tri__json_object();
     for (int c = 0; c < intervals->n_classes; c++)

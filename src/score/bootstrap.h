@@ -41,5 +41,6 @@ tri_status tri__bootstrap_figures(const float *probs, const int32_t *labels, int
  * rows do not show how far the figure moves. */
 tri_interval tri__percentiles(double *values, int64_t resamples);
 void tri__intervals_free(tri_intervals *intervals); /* accepts a zeroed one */
-/* {resamples, confidence, loss: [low, high], ..., classes: {label: {precision, recall, f1}}}; label [n_classes]. */
-tri_json *tri__intervals_json(const tri_intervals *intervals, char *const *label);
+/* {resamples, confidence, key: [low, high] of each of n, classes: {label: {precision, recall, f1}}}; label
+ * [n_classes]. */
+tri_json *tri__intervals_json(const char *const *key, int n, const tri_intervals *intervals, char *const *label);

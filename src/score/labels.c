@@ -36,7 +36,9 @@ typedef struct sums {
     int64_t *called_by_label; /* [n] */
     int64_t *hits_by_label;   /* [n] */
     double *space;            /* [2, n] */
+    uint8_t *kind;            /* [n] of the last row's labels; NULL: not wanted */
 } sums;
+enum { IS = 1, SAYS = 2, KINDS = 4 };
 
 static void add_row(const float *probs, const float *targets, const tri_number_set *set, tri_scores *out, sums *s) {
     int known = 0, hits = 0, called = 0, there = 0;
@@ -48,6 +50,7 @@ static void add_row(const float *probs, const float *targets, const tri_number_s
                                     (double)targets[c]) / set->n;
         s->space[known++] = p;
         if (is) s->space[set->n + there++] = p;
+        if (s->kind) s->kind[c] = (uint8_t)(is * IS + says * SAYS);
         called += says, hits += is && says;
         out->support[c] += is, s->called_by_label[c] += says, s->hits_by_label[c] += is && says;
     }
@@ -98,5 +101,38 @@ tri_status tri__label_scores(const float *probs, const float *targets, const tri
                                         .coverage = NAN, .accuracy = out->accuracy, .f1_macro = out->f1_macro,
                                         .f1_micro = f1_of(s.hits, s.called, s.there), .f1_samples = s.f1 / s.rows,
                                         .lrap = s.ranking / s.rows, .roc_auc = out->roc_auc};
+    return TRI_OK;
+}
+
+tri_status tri__label_resamples(const float *probs, const float *targets, int64_t n, const tri_number_set *set,
+                                int64_t resamples, double *figures) {
+    TRI_OWNED(tri__free_at) uint8_t *kind = NULL;  /* [n, set->n] */
+    TRI_OWNED(tri__free_at) double *space = NULL;  /* [2, set->n], then [n] ranking precision; NaN: no label is known */
+    TRI_OWNED(tri__free_at) int64_t *count = NULL; /* [set->n, KINDS] of a resample */
+    TRI_TRY(TRI_NEW(kind, n * set->n, "resamples of labels"));
+    TRI_TRY(TRI_NEW(space, 2 * set->n + n, "resamples of labels"));
+    TRI_TRY(TRI_NEW(count, KINDS * set->n, "resamples of labels"));
+    double *ranking = space + 2 * set->n;
+    for (int64_t i = 0; i < n; i++) {
+        sums s = {.called_by_label = count, .hits_by_label = count, .space = space, .kind = kind + i * set->n};
+        add_row(probs + i * set->n, targets + i * set->n, set, &(tri_scores){.support = count}, &s);
+        ranking[i] = s.rows > 0 ? s.ranking : NAN;
+    }
+    uint32_t id = tri__random_id("bootstrap");
+    for (int64_t r = 0; r < resamples; r++) {
+        double sum = 0, rows = 0, hits = 0, either = 0, f1 = 0;
+        memset(count, 0, (size_t)(KINDS * set->n) * sizeof *count);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t row = tri__resample_row(id, i, r, n);
+            for (int c = 0; c < set->n; c++) count[c * KINDS + kind[row * set->n + c]]++;
+            if (!isnan(ranking[row])) sum += ranking[row], rows++;
+        }
+        for (const int64_t *of = count; of < count + KINDS * set->n; of += KINDS) {
+            double both = (double)of[IS + SAYS], all = 2 * both + (double)(of[IS] + of[SAYS]);
+            hits += both, either += all, f1 += f1_of(both, all, 0);
+        }
+        figures[r] = f1_of(hits, either, 0), figures[resamples + r] = f1 / set->n;
+        figures[2 * resamples + r] = sum / rows;
+    }
     return TRI_OK;
 }

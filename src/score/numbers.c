@@ -107,9 +107,15 @@ tri_status tri__number_scores(const float *values, const float *targets, int64_t
     return TRI_OK;
 }
 
+int64_t tri__resample_row(uint32_t id, int64_t i, int64_t r, int64_t n) {
+    tri_random random = tri__philox(0, id, (uint32_t)(i / 4), (uint32_t)r, 0, PURPOSE);
+    return (int64_t)((uint64_t)random.word[i % 4] * (uint64_t)n >> 32);
+}
+
 tri_status tri__number_resamples(const float *values, const float *targets, int64_t n, const tri_number_set *set,
                                  int64_t resamples, double *figures) {
     TRI_OWNED(tri__free_at) double *rows = NULL; /* [n, 2] actual, predicted */
+    if (set->loss == TRI_NUMBER_BINARY) return tri__label_resamples(values, targets, n, set, resamples, figures);
     TRI_TRY(TRI_NEW(rows, 2 * n, "the rows of resamples"));
     double mean = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -121,8 +127,7 @@ tri_status tri__number_resamples(const float *values, const float *targets, int6
     for (int64_t r = 0; r < resamples; r++) {
         sums s = {0};
         for (int64_t i = 0; i < n; i++) {
-            tri_random random = tri__philox(0, id, (uint32_t)(i / 4), (uint32_t)r, 0, PURPOSE);
-            int64_t row = (int64_t)((uint64_t)random.word[i % 4] * (uint64_t)n >> 32);
+            int64_t row = tri__resample_row(id, i, r, n);
             add(&s, 1, rows[2 * row] - mean, rows[2 * row + 1] - mean);
         }
         figures[r] = r2_of(s.square, s.target_square - s.target * s.target / s.rows);
@@ -135,7 +140,7 @@ tri_status tri__number_intervals(const float *values, const float *targets, int6
                                  int64_t resamples, tri_interval out[TRI_NUMBER_INTERVALS]) {
     TRI_OWNED(tri__free_at) double *figures = NULL; /* [3, resamples] */
     for (int i = 0; i < TRI_NUMBER_INTERVALS; i++) out[i] = tri__interval_none;
-    if (!resamples || set->loss == TRI_NUMBER_BINARY) return TRI_OK;
+    if (!resamples) return TRI_OK;
     TRI_TRY(TRI_NEW(figures, TRI_NUMBER_INTERVALS * resamples, "the figures of resamples"));
     TRI_TRY(tri__number_resamples(values, targets, n, set, resamples, figures));
     for (int i = 0; i < TRI_NUMBER_INTERVALS; i++) out[i] = tri__percentiles(figures + i * resamples, resamples);

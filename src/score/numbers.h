@@ -36,7 +36,12 @@ void tri__number_sort(const tri_number_set *set, float *values, int64_t n);
  * TRI_NOTFINITE. */
 tri_status tri__number_scores(const float *values, const float *targets, int64_t n, const tri_number_set *set,
                               tri_number_figures *out, double *loss);
-/* r2, rmse and mae of resamples as in bootstrap.h: figures [3, resamples]. */
+/* The row of n that resample r has at i, as in bootstrap.h; id: of "bootstrap". */
+int64_t tri__resample_row(uint32_t id, int64_t i, int64_t r, int64_t n);
+/* r2, rmse and mae of resamples as in bootstrap.h; of several labels f1_micro, f1_macro and lrap, whose targets are [n,
+ * set->n] (labels.c). figures [3, resamples]. */
+tri_status tri__label_resamples(const float *probs, const float *targets, int64_t n, const tri_number_set *set,
+                                int64_t resamples, double *figures);
 tri_status tri__number_resamples(const float *values, const float *targets, int64_t n, const tri_number_set *set,
                                  int64_t resamples, double *figures);
 /* Their 95 % intervals. */

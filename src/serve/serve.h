@@ -19,8 +19,7 @@ typedef struct tri_evaluation {
     struct {
         double log_loss, ece, brier;
     } before;           /* the temperature */
-    tri_intervals intervals;
-    tri_interval number_intervals[TRI_NUMBER_INTERVALS]; /* of numbers: r2, rmse, mae */
+    tri_intervals intervals; /* of numbers those of r2, rmse and mae, of several labels f1_micro, f1_macro and lrap */
     double promised, inside; /* of numbers: the share of rows that intervals promise to hold, and that of these rows;
                                 promised 0: there are none */
     tri_grouped *by;     /* [n_by] of each column that was asked for; owned */
@@ -44,7 +43,9 @@ void tri__evaluation_free(tri_evaluation *evaluation);
 typedef struct tri_predict_options {
     tri_texts keep; /* columns of the table to write, or "all" */
     int64_t top_k;  /* classes to write; 0: all */
-    int64_t uncertain; /* rows to write, those whose two likeliest classes are closest first; 0: all, in order */
+    int64_t uncertain; /* rows to write, the least certain first; 0: all, in order. Of classes those whose two likeliest
+                          are closest; of several labels with a label closest to its threshold; of quantiles whose
+                          outermost are furthest apart */
 } tri_predict_options;
 
 /* Predictions of settings->checkpoint for settings->data_path. */
@@ -53,6 +54,7 @@ typedef struct tri_predictions {
     int n_classes;
     int is_number;     /* outputs are numbers in the label's units: the prediction, quantiles, and an interval's ends,
                           named by `label` */
+    int n_levels;      /* of quantiles, which follow the prediction */
     char *separator;   /* several labels: what is between those of a cell, empty where they have columns; owned; NULL */
     float *from;       /* [n_classes] of several labels: the decision's; owned */
     char **label;      /* [n_classes]; owned */

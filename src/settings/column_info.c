@@ -63,7 +63,7 @@ static void take_columns(tri_settings *settings, tri_column_info *info) {
     tri_model_config *model = &settings->model;
     int classes = info->labels.n;
     move_text(&info->label, &model->label_name);
-    if (!model->primary_text_name && !model->secondary_text_name) {
+    if (!model->primary_text_name && !model->secondary_text_name && !model->text_list.n) {
         move_text(&info->text.at[0], &model->primary_text_name);
         if (info->text.n > 1) move_text(&info->text.at[1], &model->secondary_text_name);
         if (info->text.n > 2) {
@@ -88,7 +88,7 @@ tri_status tri__column_info_adopt(tri_settings *settings) {
     if (settings->column_info) {
         TRI_TRY(tri__path_join(path, "", settings->column_info));
     } else {
-        if (settings->model.primary_text_name || !settings->data_path) return TRI_OK;
+        if (settings->model.primary_text_name || settings->model.text_list.n || !settings->data_path) return TRI_OK;
         TRI_TRY(tri__path_join(path, settings->data_path, "column_info.json"));
         TRI_TRY(tri__file_there(path, &there));
     }

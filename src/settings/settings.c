@@ -177,6 +177,8 @@ static tri_status complete(tri_settings *settings) {
     TRI_TRY(find_device(settings));
     TRI_TRY(tri__separator_parse(settings->separator, &separator));
     TRI_TRY(list_refused(settings, check_theirs(settings)));
+    int shares_given = tri__settings_given(settings, &model->share_encoders);
+    TRI_TRY(list_refused(settings, tri__model_take_texts(model, shares_given)));
     if (model->secondary_text_name && !model->secondary_tokenizer && model->primary_tokenizer) {
         model->secondary_tokenizer = strdup(model->primary_tokenizer);
         if (!model->secondary_tokenizer) return tri__fail(TRI_RESOURCE, "out of memory while reading options");

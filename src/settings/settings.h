@@ -23,6 +23,7 @@ typedef struct tri_settings {
     char *hub_cache;               /* Hugging Face's cache of models: found by src/cli. NULL: none */
     char *peaks;                   /* the file of this machine's peaks (engine/cost/peaks.h): likewise */
     const struct tri_tables *tables; /* in memory: what data_path memory:NAME means. NULL: none */
+    int shows_attention;           /* 1: predictions keep what the fusion's last layer attends to */
     uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
     uint64_t typed[TRI_OPTIONS_MAX / 64]; /* likewise: given on the command line */
     tri_option_set own;            /* rows that only the command has; rows NULL: none */

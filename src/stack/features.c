@@ -30,10 +30,10 @@ tri_status tri__features_open(const tri_preprocess *p, tri_tokenizer *const *tok
     f->n_outputs = f->n_classes > 2 ? f->n_classes : 1, f->n_dense = f->n_outputs;
     TRI_TRY(TRI_NEW(f->categories, p->width + 1, "features"));
     TRI_TRY(TRI_NEW(f->text, n_texts + 1, "features"));
-    for (int i = 0; i < p->width; i++) {
-        int is_category = p->vectors.at && p->vectors.at[i].kind == TRI_COLUMN_CATEGORY;
-        if (is_category) f->n_categories += f->categories[i] = p->vectors.at[i].count + 1;
-        else f->n_dense++;
+    for (int c = 0, i = 0; c < p->n_columns; i += p->column[c++].width) {
+        int is_category = p->vectors.at && p->vectors.at[c].kind == TRI_COLUMN_CATEGORY;
+        if (is_category) f->n_categories += f->categories[i] = p->vectors.at[c].count + 1;
+        else f->n_dense += p->column[c].width;
     }
     for (int t = 0; t < n_texts; t++) TRI_TRY(open_text(tokenizer[t], &f->text[t]));
     return TRI_OK;

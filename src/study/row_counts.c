@@ -8,12 +8,12 @@ tri_status tri__rows_open(const tri_settings *s, const tri_assets *assets, const
                           const char *beside, tri_row_source *out) {
     tri_data_files files;
     tri_inputs inputs;
-    *out = (tri_row_source){.stop = stop, .n_texts = assets->n_texts, .joined = assets->shares,
+    *out = (tri_row_source){.stop = stop, .n_texts = assets->n_texts, .readers = assets->readers,
                             .columns = s->model.tab_field_list.n};
     if (!s->data_path) {
         if (out->columns)
             tri__say(log, TRI_LOG_INFO, "without --data-path each of the %d columns counts as one number%s",
-                     out->columns, s->model.tabular == TRI_TABULAR_EMBEDDED ? " of no missing values" : "");
+                     out->columns, tri__model_has_vectors(&s->model) ? " of no missing values" : "");
         return TRI_OK;
     }
     TRI_TRY(tri__data_files(s->data_path, &files));
@@ -48,10 +48,8 @@ tri_status tri__rows_largest(const tri_row_source *rows, const tri_settings *s, 
     if (rows->data) return count_data(rows, s, batch, parts, max);
     int64_t most = (batch + parts - 1) / parts;
     int64_t tokens = most * s->model.windows * s->model.max_sen_len;
-    *max = (tri_counts){.of = {0, tokens, rows->n_texts > 1 ? tokens : 0, most}};
-    for (int text = 0; text < rows->n_texts && s->model.windows > 1; text++)
-        max->of[TRI_SYM_W0 + text] = most * s->model.windows;
-    if (rows->joined) tri__counts_join(max);
+    *max = tri__counts_of(&rows->readers, rows->n_texts, most, tokens,
+                          s->model.windows > 1 ? most * s->model.windows : 0);
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
         if (s->max_tokens && max->of[sym]) max->of[sym] = s->max_tokens;
         max->squares[sym] = (double)max->of[sym] * (double)s->model.max_sen_len;

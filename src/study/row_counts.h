@@ -6,7 +6,8 @@
 #include "engine/assets.h"
 
 typedef struct tri_row_source {
-    int n_texts, joined;  /* joined: both texts go through one encoder */
+    int n_texts;
+    tri_readers readers;
     int columns;          /* columns of the table, where none was given */
     tri_preprocess *preprocess;
     tri_dataset *data;    /* NULL: no table was given */

@@ -1,5 +1,7 @@
 /* decide.c - the decision of a run: temperature and threshold, fitted to each validation on the lead, which has its
  * probabilities. Loss and other figures of a validation stay those of the model's own probabilities. */
+#include "engine/inputs.h"
+#include "score/answers.h"
 #include "train/session.h"
 
 /* What a threshold does to the validation rows, or why there is none. */
@@ -27,7 +29,7 @@ static tri_status decide_labels(tri_session *s, const float *probs, tri_threshol
     return tri__json_is_whole(s->decision) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-tri_status tri__session_decide(tri_session *s, const float *probs) {
+static tri_status decide(tri_session *s, const float *probs) {
     const tri_settings *set = s->settings;
     tri_decision_spec spec = {.probs = probs, .labels = s->valid->labels, .n = s->valid->n,
                               .n_classes = s->engine.model.n_classes, .positive = s->positive,
@@ -51,6 +53,35 @@ tri_status tri__session_decide(tri_session *s, const float *probs) {
     if (spec.threshold.kind != TRI_THRESHOLD_NONE) say_threshold(s, &fit);
     s->decision = tri__decision_json(&fit, &spec, s->preprocess->label, s->at.step);
     return tri__json_is_whole(s->decision) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
+}
+
+/* Keeps what the answers to the validation rows are. */
+static tri_status keep_answers(tri_session *s, const float *probs) {
+    const tri_preprocess *p = s->preprocess;
+    int64_t rows = s->valid->n;
+    int outputs = s->engine.model.n_classes, is_number = tri__preprocess_is_number(p);
+    TRI_OWNED(tri__free_at) float *answers = NULL, *from = NULL;
+    tri_decision decision;
+    const tri_answer_form form = {.n = is_number ? 1 : outputs, .is_number = is_number, .label = p->label,
+                                  .several = p->separator != NULL, .decision = &decision};
+    TRI_TRY(TRI_NEW(answers, rows * outputs + 1, "answers"));
+    TRI_TRY(TRI_NEW(from, outputs, "thresholds"));
+    memcpy(answers, probs, (size_t)(rows * outputs) * sizeof *answers);
+    TRI_TRY(tri__decision_parse(form.several ? NULL : s->decision, "", p->label, outputs, &decision));
+    decision.from = from;
+    if (form.several) TRI_TRY(tri__thresholds_parse(s->decision, "", outputs, from));
+    if (is_number) {
+        const tri_number_set set = tri__inputs_numbers(s->settings, p);
+        tri__number_sort(&set, answers, rows);
+        for (int64_t i = 0; i < rows; i++) answers[i] = (float)tri__number_point(&set, answers + i * outputs);
+    } else tri__decision_apply(&decision, answers, rows, outputs);
+    tri__json_decref(s->answers);
+    return tri__answers_fit(&form, answers, rows, &s->answers);
+}
+
+tri_status tri__session_decide(tri_session *s, const float *probs) {
+    TRI_TRY(decide(s, probs));
+    return keep_answers(s, probs);
 }
 
 tri_status tri__session_check_decision(const tri_session *s) {

@@ -9,7 +9,7 @@
 
 /* Weights in an encoder's folder must be readable, and of as many layers as its configuration says. */
 static tri_status check_weights(const tri_assets *assets) {
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++) {
+    for (int branch = 0; branch < assets->n_encoders; branch++) {
         TRI_OWNED(tri__hf_drop) tri_hf *weights = NULL;
         if (!assets->folder[branch][0]) continue;
         TRI_TRY(tri__hf_open(assets->folder[branch], &weights));

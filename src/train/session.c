@@ -266,6 +266,8 @@ void tri_session_close(tri_session *s) {
     tri__json_decref(s->best_figures);
     tri__json_decref(s->decision);
     tri__json_decref(s->trained);
+    tri__json_decref(s->reference);
+    tri__json_decref(s->answers);
     tri__json_decref(s->parts);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
@@ -313,8 +315,9 @@ static double sequences(const tri_session *s, int encoder) {
     const tri_network *model = &s->engine.model;
     int64_t n = 0;
     if (!tri__counts_windows(model)) return (double)s->batch->n;
-    for (int text = encoder; text < (model->n_encoders < model->n_texts ? model->n_texts : encoder + 1); text++)
-        for (int64_t i = 0; i < s->batch->n; i++) n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
+    for (int text = encoder; text < model->n_texts; text++)
+        for (int64_t i = 0; i < s->batch->n && tri__reader(&model->readers, text) == encoder; i++)
+            n += tri__dataset_packed(s->train, text, s->batch->row[i]).windows;
     return (double)n;
 }
 
@@ -341,11 +344,8 @@ static tri_status next_batch(tri_session *s, int *more) {
     tri__layer_gates_step(&s->engine.in.layer_drop, &s->engine.model, s->engine.seed, s->at.step, &s->feed[0].gates,
                           s->engine.layer_scale);
     TRI_TRY(check_room(s));
-    s->last = (tri_step){.steps = s->steps,
-                         .samples = s->batch->n,
-                         .tokens = s->batch->tokens,
-                         .flops = step_flops(s),
-                         .mem_bytes = tri__exec_bytes(s->engine.exec)};
+    s->last = (tri_step){.steps = s->steps, .samples = s->batch->n, .tokens = s->batch->tokens,
+                         .flops = step_flops(s), .mem_bytes = tri__exec_bytes(s->engine.exec)};
     if (s->lead)
         s->model_flops = tri__nominal_batch(&s->engine, s->train, s->batch->row, s->batch->n, &s->feed[0].gates);
     *more = 1;

@@ -58,6 +58,8 @@ struct tri_session {
     tri_json *decision;                 /* fitted to the last validation (score/decision.h); NULL: none; only on the
                                            lead, unless the run was resumed */
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
+    tri_json *reference, *answers;      /* likewise tri__reference_fit; tri__answers_fit of the last validation, NULL:
+                                           none yet */
     tri_saver *saver;
     void *kept;                       /* this rank's area of replicated state (checkpoint/memory.h); NULL: none */
     int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */

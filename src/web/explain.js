@@ -22,12 +22,14 @@ function bar(x, most) {
 
 function inputs(list) {
   const most = Math.max(isNumber ? 0 : 0.01, ...list.map(i => Math.abs(i.effect)));
+  const attends = list.some(i => i.attention !== undefined);
   const table = make('table', {class: 'effects'},
-    make('tr', {}, make('th', {}, 'input'), make('th', {}, 'value'), make('th', {}, ''), make('th', {}, 'effect')));
+    make('tr', {}, ...['input', 'value', '', 'effect', ...attends ? ['attention'] : []].map(name => make('th', {}, name))));
   for (const input of [...list].sort((a, b) => Math.abs(b.effect) - Math.abs(a.effect))) {
     const note = input.shared_by ? ` (a share of ${input.shared_by} columns\u2019)` : '';
     table.append(make('tr', {}, make('td', {}, input.input + note), make('td', {}, input.value ?? ''),
-      bar(input.effect, most), make('td', {class: 'n'}, signed(input.effect))));
+      bar(input.effect, most), make('td', {class: 'n'}, signed(input.effect)),
+      ...attends ? [make('td', {class: 'n'}, input.attention.toFixed(3))] : []));
   }
   return table;
 }

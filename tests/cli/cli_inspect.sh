@@ -131,7 +131,7 @@ expect_code 0
 expect_text "$err" "export.csv: fields are separated by semicolons" "export.csv: numbers have decimal commas" \
     'warning: export.json does not train as it is: export.csv:7:' "--bad-rows skip"
 expect_text "$out" 'warning: 2 rows of train have no "sold"'
-expect "a label with blanks is the label" grep -Eq '^sold +categorical +label ' "$out"
+expect "a label with blanks is the label" grep -Eq '^sold +boolean +label ' "$out"
 expect "dates are read" grep -Eq '^day +dates day.month.year: days, ' "$out"
 expect "left out: amounts that are ambiguous" grep -Eq '^paid +it has numbers such as "\$1,000"' "$out"
 expect "left out: ids" grep -Eq '^order_id +identifies rows' "$out"

@@ -119,6 +119,37 @@ expect_code 0
 run predict --checkpoint one --data-path tags/test.csv --nproc-per-node 2 -o two.csv --quiet --keep tags
 expect_code 0
 
+# By group; an ensemble: figures of the mean of its members; rows whose labels are close to their thresholds.
+run eval --checkpoint one --data-path tags/test.csv --by box --json --bootstrap 50
+expect_code 0
+expect_text "$out" '"by":[{"column":"box"' '"worst":{"f1_micro"' '"accuracy":1.0,"intervals":{"resamples":50'
+cp "$out" by.json
+{ head -n 1 tags/test.csv; awk -F, '$4 == 1' tags/test.csv; } >boxes.csv
+run eval --checkpoint one --data-path boxes.csv --json --bootstrap 50
+expect "a group has the figures of its rows alone" bash -c "grep -o '\"group\":\"1\".*' by.json |
+    grep -q 'f1_micro\":$(json_number f1_micro "$out"),\"f1_macro\":$(json_number f1_macro "$out"),'"
+run eval --checkpoint one --data-path tags/test.csv --by box,late --bootstrap 50
+expect_text "$out" "f1_micro" "worst late" "interval excludes (all)" "(all)"
+run eval --checkpoint best --data-path tags/test.csv --json --by box --bootstrap 50
+expect_code 0
+expect_text "$out" '"members":[' '"by":[' '"lrap":[0.9'
+both=$(json_number f1_samples "$out")
+mine=$(awk -F, 'FNR == NR { truth[FNR] = $3; next } FNR > 1 { delete has; n = split(truth[FNR], a, ";"); hits = 0
+    for (i = 1; i <= n; i++) has[a[i]] = 1
+    m = split($1, b, ";"); for (i = 1; i <= m; i++) hits += has[b[i]]
+    sum += n + m ? 2 * hits / (n + m) : 0; rows++ } END { printf "%.9f", sum / rows }' tags/test.csv both.csv)
+expect "F1 of the mean, $both, is that of predict's labels, $mine" is \
+    "$(awk -v a="$both" -v b="$mine" 'BEGIN { print (a > b ? a - b : b - a) }')" '<' 1e-6
+run predict --checkpoint one --data-path tags/test.csv --uncertain 3 --quiet
+expect_code 0
+expect "three rows" test "$(wc -l <"$out")" = 4
+run explain --checkpoint one --data-path tags/test.csv --rows 1 --json
+expect_code 0
+expect_text "$out" '"label":"' '"explained":"' '"probabilities":{"box"'
+run explain --checkpoint one --data-path tags/test.csv --rows 2 --label late
+expect_text "$out" "row 1: late, probability"
+rejects 2 explain --checkpoint one --data-path tags/test.csv --label lat
+
 # In int8 the drop of micro F1 and LRAP is kept, and the folder is a model like any other.
 run quantize one --data-path tags/valid.csv -o small --max-drop 0.05
 expect_code 0
@@ -144,11 +175,7 @@ rejects 2 train "${common[@]}" --output-dir no --task classification --label-sep
 rejects 2 train "${common[@]}" --output-dir no --label-name box,
 rejects 2 train "${common[@]}" --output-dir no --label-name 'box,good, box'
 rejects 2 predict --checkpoint one --data-path tags/test.csv --top-k 2
-rejects 2 predict --checkpoint one --data-path tags/test.csv --uncertain 2
 rejects 2 predict --checkpoint one --data-path tags/test.csv --threshold f1
-rejects 2 eval --checkpoint one --data-path tags/test.csv --by weight
-rejects 2 eval --checkpoint best --data-path tags/test.csv
-rejects 2 explain --checkpoint one --data-path tags/test.csv
 rejects 2 explain --checkpoint one --data-path tags/test.csv --importance
 rejects 65 train "${common[@]}" --output-dir no --num-classes 4
 mkdir bad && cp tags/train.csv bad && sed '5s/,[^,]*\(,[01],[01],[01]\)$/,box;music\1/' tags/valid.csv >bad/valid.csv

@@ -125,6 +125,36 @@ expect_text "$out" "input permuted" "trained without" "RMSE" "R2" "MAE" "text wa
 run explain --checkpoint one --data-path prices/test.csv --rows 2 -o why.html
 expect_code 0
 
+# By group; an ensemble: figures of the mean of its members' answers; rows whose quantiles are furthest apart.
+run eval --checkpoint levels --data-path prices/test.csv --by text --json --bootstrap 50
+expect_code 0
+expect_text "$out" '"by":[{"column":"text"' '"coverage":' '"worst":{"r2"'
+cp "$out" by.json
+{ head -n 1 prices/test.csv; grep bad prices/test.csv; } >bad.csv
+run eval --checkpoint levels --data-path bad.csv --json --bootstrap 50
+expect "a group has the figures of its rows alone" bash -c "grep -o '\"group\":\"the box was bad\".*' by.json |
+    grep -q '\"rmse\":$(json_number rmse "$out"),\"mae\":$(json_number mae "$out"),\"coverage\":$(json_number \
+    inside "$out"),'"
+run eval --checkpoint one --data-path prices/test.csv --by weight --bootstrap 50
+expect_text "$out" "rmse" "coverage" "worst weight" "above "
+run eval --checkpoint best --data-path prices/test.csv --json --by text --bootstrap 0
+expect_code 0
+expect_text "$out" '"members":[' '"by":[' '"interval":{"promised":0.9'
+run eval --checkpoint best --data-path prices/test.csv
+expect_text "$out" "mean of all" "promise 90 %"
+run eval --checkpoint best --data-path prices/test.csv --json
+mean=$(json_number rmse "$out")
+run predict --checkpoint best --data-path prices/test.csv -o kept.csv --quiet --keep price
+mine=$(awk -F, 'NR > 1 { s += ($1 - $2) ^ 2 } END { print sqrt(s / (NR - 1)) }' kept.csv)
+expect "RMSE of the mean, $mean, is that of predict's answers, $mine" is \
+    "$(awk -v a="$mean" -v b="$mine" 'BEGIN { d = (a - b) / a; print d < 0 ? -d : d }')" '<' 1e-4
+run predict --checkpoint levels --data-path prices/test.csv --uncertain 20 --quiet -o least.csv
+expect_code 0
+awk -F, 'FNR == NR { if (FNR > 1) { w = $4 - $2; all[FNR] = w; n++ } next }
+    FNR > 1 { w = $5 - $3; if (FNR > 2 && w > was + 1e-6) bad = 1; was = w; some++ }
+    END { for (i in all) more += all[i] > was + 1e-6; exit bad || some != 20 || more > 19 }' levels.csv least.csv
+expect "the widest come first" test $? = 0
+
 # In int8 the drop of R2 is kept: what the command says of its folder is what eval says.
 run quantize one --data-path prices/test.csv -o small --max-drop 0.01 --json
 expect_code 0
@@ -147,10 +177,8 @@ rejects 2 train "${common[@]}" --output-dir no --quantiles 0.5
 rejects 2 train "${common[@]}" --output-dir no --task quantiles --quantiles 0.5,0.2
 rejects 2 predict --checkpoint one --data-path prices/test.csv --top-k 2
 rejects 2 predict --checkpoint one --data-path prices/test.csv --uncertain 5
-rejects 2 eval --checkpoint one --data-path prices/test.csv --by weight
 rejects 2 predict --checkpoint one --data-path prices/test.csv --threshold 0.5
 rejects 2 explain --checkpoint one --data-path prices/test.csv --label cheap
-rejects 2 eval --checkpoint best --data-path prices/test.csv
 mkdir bad && sed '5s/,[^,]*$/,much/' prices/train.csv >bad/train.csv && cp prices/valid.csv bad
 rejects 65 train "${common[@]}" --output-dir no --data-path bad
 sed '5s/,[^,]*$/,/' prices/train.csv >bad/train.csv

@@ -11,7 +11,8 @@ declare -A closed=([device]=gpu [offload]=x [profile]=foo [redirects]=9 [tee]=0:
     [column-info]=nowhere [deepspeed]=nowhere [accelerate]=nowhere [training-arguments]=nowhere
     [data-path]=nowhere [config]=nowhere [primary-tokenizer]=nowhere [secondary-tokenizer]=nowhere
     [rdzv-endpoint]=elsewhere
-    [rdzv-conf]=x [label-list]=a,b,c [cat-field-list]=nothing [label-name]=text [label-separator]=x [weight-name]=text
+    [rdzv-conf]=x [label-list]=a,b,c [cat-field-list]=nothing [hashed-field-list]=nothing
+    [boolean-field-list]=nothing [label-name]=text [label-separator]=x [weight-name]=text
     [primary-text-name]=label
     [secondary-text-name]=label [attention]=windos
     [tab-field-list]=label [float-layers]=pooler [secondary-text-list]=, [separator]=ab

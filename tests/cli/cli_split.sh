@@ -129,7 +129,7 @@ expect_code 0
 same "$(cat seeds.csv)" "$(tail -n +2 two.csv)" "two ranks predict the same"
 run eval --checkpoint seeds --data-path data --quiet
 expect_code 0
-expect_text "$out" "member" "seeds/seed-5" "seeds/seed-6" "mean of all"
+expect_text "$out" "folder" "seeds/seed-5" "seeds/seed-6" "mean of all"
 run eval --checkpoint seeds --data-path data --json --quiet
 expect_text "$out" '"members":[{"folder":"seeds/seed-5","figures":{'
 rejects 2 $(train data seeds --quiet)

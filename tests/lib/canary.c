@@ -57,7 +57,7 @@ static void canary_open(canary_batch *b, const tri_session *s, const tri_program
         .feed.counts = program->max, .hyper = {0.1f, 0.5f, 0.5f, 0}, .scale = 1, .inv = 1.0 / (double)(samples + 1)};
     b->zero = calloc((size_t)most, sizeof *b->zero);
     b->numbers = calloc((size_t)(samples * s->preprocess->width) + 1, sizeof *b->numbers);
-    for (int text = 0; text < s->assets.n_texts; text++)
+    for (int text = 0; text < s->assets.n_encoders; text++)
         canary_text(b, text, of[text ? TRI_SYM_T1 : TRI_SYM_T0], samples,
                     tri__encoder_position_base(&s->assets.encoder[text]));
     const void **field = b->feed.field;

@@ -147,8 +147,8 @@ static void fill_places(const kernel_call *k, int32_t *out) {
     if (!k->at.lengths) out[1] = (int32_t)kernel_capacity(&k->at, k->at.dim['T' - 'A']);
 }
 
-/* Places from a bin before the first to one behind the last, indices of known and unknown categories, and numbers that
- * are missing. */
+/* Places from a bin before the first to one behind the last, indices of known and unknown categories, numbers that are
+ * missing, and hashed texts. */
 static void fill_cells(kernel_call *k, float *out) {
     int64_t C = extent(k, 'C');
     int32_t words[64 * TRI_COLUMN_WORDS];
@@ -158,11 +158,14 @@ static void fill_cells(kernel_call *k, float *out) {
     for (int64_t i = 0; i < extent(k, 'N') * C; i++) {
         const int32_t *of = words + i % C * TRI_COLUMN_WORDS;
         int32_t count = of[TRI_COLUMN_COUNT];
+        float *to = out + i / C * extent(k, 'D') + of[TRI_COLUMN_AT];
         uint64_t random = next_random(&k->random);
-        if (of[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) out[i] = (float)(random % (uint64_t)(count + 1));
-        else if (of[TRI_COLUMN_ROWS] > count && random % 4 == 0) out[i] = TRI_COLUMN_MISSING;
-        else if (of[TRI_COLUMN_KIND] == TRI_COLUMN_PERIODIC) out[i] = (float)uniform(&k->random, -2, 2);
-        else out[i] = (float)uniform(&k->random, -1, count + 1);
+        if (of[TRI_COLUMN_KIND] == TRI_COLUMN_HASHED)
+            for (int j = 0; j < count; j++) to[j] = random >> j & 1 ? (float)uniform(&k->random, -1, 1) : 0;
+        else if (of[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) *to = (float)(random % (uint64_t)(count + 1));
+        else if (of[TRI_COLUMN_ROWS] > count && random % 4 == 0) *to = TRI_COLUMN_MISSING;
+        else if (of[TRI_COLUMN_KIND] == TRI_COLUMN_PERIODIC) *to = (float)uniform(&k->random, -2, 2);
+        else *to = (float)uniform(&k->random, -1, count + 1);
     }
 }
 

@@ -136,10 +136,12 @@ const kernel_grid kernel_grids[] = {
     {"linear_experts_dw", "C=2 R=9 O=1030 I=9"},
     {"tokens_own tokens_whole_din", "T=10 R=0,1,5 H=1,20,100"},
     {"concat concat_din", "N=0,1,2,5,17 A=1,8,20 B=0,3,64 C=0,7,20"},
+    {"concat concat_din", "N=0,1,17 A=8 B=0,24 C=0,40 S=2,8"}, /* rows of the result */
     {"gate gate_din", ROWS " H=1,3,8,100"},
     {"columns columns_dw", "N=0,1,5,17 C=1,4 U=0,1,2 H=1,3,16"},
     {"columns columns_dw", "N=0,1,17 C=1,4 U=0,2 G=1 K=1,5 H=1,16"},
     {"columns columns_dw", "N=70 C=19 U=2 G=0,1 K=9 H=20"},
+    {"columns columns_dw", "N=0,1,17 C=1,4,9 U=3 G=0,1 K=2 H=1,16"},
     {"cross_entropy cross_entropy_din", "N=0,1,2,3,5,16,17,63,64,129 C=1,2,3,8,20"},
     {"cross_entropy cross_entropy_din", "N=0,1,17,300 C=1,2,3,20 G=1,2,3"},
     {"cross_entropy_weighted cross_entropy_weighted_din", "N=0,1,17,129 C=1,2,3,20 G=0,1,2,3"},
@@ -164,16 +166,20 @@ int64_t kernel_capacity(const kernel_case *at, int64_t length) {
 
 void kernel_columns(kernel_case *at, int32_t *words) {
     int64_t *rows[] = {&at->dim['P' - 'A'], &at->dim['V' - 'A'], &at->dim['B' - 'A']}, K = at->dim['K' - 'A'];
-    *rows[0] = *rows[1] = *rows[2] = 0;
+    int64_t *numbers = &at->dim['D' - 'A'];
+    *rows[0] = *rows[1] = *rows[2] = *numbers = 0;
     for (int64_t c = 0; c < at->dim['C' - 'A']; c++) {
-        int category = at->dim['U' - 'A'] == 1 || (at->dim['U' - 'A'] == 2 && c % 2 == 0);
+        int category = at->dim['U' - 'A'] == 1 || (at->dim['U' - 'A'] >= 2 && c % 2 == 0);
+        int hashed = category && at->dim['U' - 'A'] == 3 && c % 4 == 0;
         int periodic = !category && at->dim['G' - 'A'];
         int64_t count = category ? 3 + c : periodic ? 2 * K : 1 + 2 * (c % 4), all = count + (!category && c % 3 == 0);
-        const int32_t made[] = {category ? TRI_COLUMN_CATEGORY : periodic ? TRI_COLUMN_PERIODIC : TRI_COLUMN_PIECEWISE,
+        const int32_t made[] = {hashed     ? TRI_COLUMN_HASHED
+                                : category ? TRI_COLUMN_CATEGORY
+                                : periodic ? TRI_COLUMN_PERIODIC : TRI_COLUMN_PIECEWISE,
                                 (int32_t)*rows[category], (int32_t)count, (int32_t)all,
-                                periodic ? (int32_t)*rows[2] : 0};
+                                periodic ? (int32_t)*rows[2] : 0, (int32_t)*numbers};
         if (words) memcpy(words + c * TRI_COLUMN_WORDS, made, sizeof made);
-        *rows[category] += all, *rows[2] += periodic;
+        *rows[category] += all, *rows[2] += periodic, *numbers += hashed ? count : 1;
     }
     at->dim['Y' - 'A'] = at->dim['C' - 'A'] * at->dim['H' - 'A'];
 }
@@ -222,7 +228,10 @@ static void kernel_case_done(kernel_case *at, int has_lengths, kernel_visit *vis
     }
     if (kernel_case_columns(at)) kernel_columns(at, NULL);
     if (at->op == TRI_OP_gated || at->op == TRI_OP_gated_din) DIM('D') = 2 * DIM('H');
-    if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) DIM('Y') = DIM('A') + DIM('B') + DIM('C');
+    if (at->op == TRI_OP_concat || at->op == TRI_OP_concat_din) {
+        int64_t split = DIM('S') > 1 ? DIM('S') : 1; /* of a row */
+        DIM('R') = DIM('N') * split, DIM('Y') = (DIM('A') + DIM('B') + DIM('C')) / split;
+    }
 #undef DIM
     visit(at, context);
 }

@@ -13,8 +13,8 @@
  *   G   of linear of experts: runs of rows of an expert; 0: 1. Of cross_entropy: 1 smoothed labels, 2 and 3 focal
  *   B   of relative-position attention: rows of the table; G 1, 2 or 3: attr.terms
  *   F   a code (numbers/coded.h) of K elements in M parts, of unpack_sum M times K; it gives the bytes B of a row
- *   U   of columns: 0 numbers alone, 1 categories alone, 2 both; G 1: numbers are periodic, of K frequencies. They give
- *       P, V and B of C columns
+ *   U   of columns: 0 numbers alone, 1 categories alone, 2 both, 3 and hashed texts; G 1: numbers are periodic, of K
+ *       frequencies. They give P, V, B and D of C columns
  *   G   of fp8_cast: 1: e5m2
  * Y of concat is A + B + C; a part of 0 columns is left out. Y of gated is a tri_activation. Used by tests, and
  * suitable for timing. */
@@ -112,7 +112,7 @@ static inline int kernel_case_columns(const kernel_case *at) {
     return at->op == TRI_OP_columns || at->op == TRI_OP_columns_dw;
 }
 
-/* The words of the columns, [C, 5] or NULL; sets the rows of their tables. */
+/* The words of the columns, [C, 6] or NULL; sets the rows of their tables. */
 void kernel_columns(kernel_case *at, int32_t *words);
 
 /* What a call without dropout may leave out, as a mask of operands: keys of random numbers, and a factor. */

@@ -156,9 +156,15 @@ static void double_columns(const kernel_call *k, double *const *v) {
     int64_t H = extent(k, 'H'), C = extent(k, 'C');
     for (int64_t i = 0; i < operand_count(k, 0); i++) {
         int64_t cell = i / H, d = i % H;
-        const double *words = v[2] + cell % C * TRI_COLUMN_WORDS, x = v[1][cell];
+        const double *words = v[2] + cell % C * TRI_COLUMN_WORDS;
+        const double *numbers = v[1] + cell / C * extent(k, 'D') + (int64_t)words[TRI_COLUMN_AT], x = *numbers;
         int64_t first = (int64_t)words[TRI_COLUMN_FIRST];
         v[0][i] = v[5][cell % C * H + d];
+        if (words[TRI_COLUMN_KIND] == TRI_COLUMN_HASHED) {
+            for (int64_t j = 0; j < (int64_t)words[TRI_COLUMN_COUNT]; j++)
+                v[0][i] += numbers[j] * v[4][(first + j) * H + d];
+            continue;
+        }
         if (words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) {
             if (x < words[TRI_COLUMN_COUNT]) v[0][i] += v[4][(first + (int64_t)x) * H + d];
             continue;

@@ -33,11 +33,11 @@ void job_plan(tiny *t, const job_what *is, int rank) {
         t->encoder[b].vocab_size = 41 + 2 * b;
     }
     t->config.pooling = is->pooling;
-    static const tri_column columns[] = {{TRI_COLUMN_PIECEWISE, 3, 1}, {TRI_COLUMN_CATEGORY, 3, 0},
-                                         {.kind = TRI_COLUMN_PERIODIC}};
+    static const tri_column columns[] = {{TRI_COLUMN_PIECEWISE, 3, 1}, {TRI_COLUMN_HASHED, 2, 0},
+                                         {TRI_COLUMN_CATEGORY, 3, 0}, {.kind = TRI_COLUMN_PERIODIC}};
     if (is->vectors) t->config.fusion = TRI_FUSION_GATED;
     t->config.column_dim = 5, t->config.numeric_frequencies = 4;
-    tri_columns table = {.n = is->no_table ? 0 : 3, .at = is->vectors ? columns : NULL};
+    tri_columns table = {.n = is->no_table ? 0 : is->vectors ? 5 : 3, .at = is->vectors ? columns : NULL, .n_at = 4};
     tri__model_make(&t->arena, &t->config, t->encoder, table, (tri_texts){no_decay, 3}, &t->model);
     if (is->plan) OK(job_split(&t->model, is->plan));
     t->in.mesh = (tri_mesh){.pp = is->pp, .tp = is->tp, .dp = is->dp};

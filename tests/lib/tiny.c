@@ -27,7 +27,8 @@ void tiny_feed(tiny *t, int n_mb, int dp, int replica) {
                 t->seq[mb][b][n + 1] = (int32_t)*T;
                 feed->counts.squares[b ? TRI_SYM_T1 : TRI_SYM_T0] += tiny_length[b][s] * tiny_length[b][s];
             }
-            for (int c = 0; c < 3; c++) t->numbers[mb][n * 3 + c] = (float)((s * 5 + c * 3) % 7) - 3;
+            for (int c = 0, F = t->model.n_numbers; c < F; c++)
+                t->numbers[mb][n * F + c] = (float)((s * 5 + c * 3) % 7) - 3;
             t->labels[mb][n] = s % (int)t->model.n_classes;
             t->keyn[mb][2 * n] = s;
             t->keyn[mb][2 * n + 1] = 0;

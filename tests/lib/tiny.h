@@ -39,7 +39,7 @@ typedef struct tiny {
     int32_t ids[TINY_MAX_MB][2][TINY_TOKENS], pos[TINY_MAX_MB][2][TINY_TOKENS], key[TINY_MAX_MB][2][2 * TINY_TOKENS];
     int32_t seq[TINY_MAX_MB][2][TINY_SAMPLES + 1], labels[TINY_MAX_MB][TINY_SAMPLES],
         keyn[TINY_MAX_MB][2 * TINY_SAMPLES];
-    float numbers[TINY_MAX_MB][3 * TINY_SAMPLES], class_weights[3], hyper[4];
+    float numbers[TINY_MAX_MB][5 * TINY_SAMPLES], class_weights[3], hyper[4];
     double inv;
     float loss_scale, average;
 } tiny;

@@ -94,44 +94,53 @@ static void check_batch(tri_sampler *mine, const tri_batch *batch, int64_t epoch
     assert_int_equal(batch->tokens, tokens);
 }
 
-/* Texts that share an encoder: all sequences of the first, then those of the second, whose places in keys lie behind
- * those of the first; with and without windows. */
+/* Texts that share an encoder: all sequences of the first, then those of the next, whose places in keys lie behind
+ * those of the texts before; with and without windows. */
+static void check_joined(const tri_dataset *data, const tri_micro *m, int encoder) {
+    const tri_windows *w = &data->windows;
+    int64_t sequence = 0, at = 0;
+    for (int t = 0, before = 0; t < data->n_texts; t++) {
+        if (w->readers.of[t] != encoder) continue;
+        assert_true(t == encoder || (m->tokens[t] == 0 && m->windows[t] == 0));
+        for (int64_t i = 0; i < m->n; i++) {
+            int64_t row = m->row[i], length = data->text[t].start[row + 1] - data->text[t].start[row];
+            tri_packed packed = tri__windows_packed(w, length);
+            assert_int_equal(m->win[t][i], sequence);
+            assert_int_equal(m->win[t][i + 1], sequence + packed.windows);
+            for (int64_t k = 0; k < packed.windows; k++, sequence++) {
+                int64_t place = before * w->most * w->max_len + k * w->max_len;
+                assert_int_equal(m->seq[encoder][sequence], at);
+                assert_int_equal(m->ids[encoder][at], made_id(row, t, 0)); /* each begins as the text */
+                assert_int_equal(m->pos[encoder][at], encoder ? PAD + 1 : 0);
+                assert_int_equal(m->key[encoder][2 * at], row);
+                assert_int_equal(m->key[encoder][2 * at + 1], place);
+                assert_int_equal(m->keyw[encoder][2 * sequence], row);
+                assert_int_equal(m->keyw[encoder][2 * sequence + 1], place);
+                at += k + 1 < packed.windows ? w->max_len : length - k * w->stride;
+                assert_int_equal(m->key[encoder][2 * at - 1], place + at - 1 - m->seq[encoder][sequence]);
+            }
+        }
+        before++;
+    }
+    assert_true(m->tokens[encoder] == at && m->windows[encoder] == sequence && m->seq[encoder][sequence] == at);
+}
+
 TEST(texts_are_joined) {
-    for (int most = 1; most <= 3; most += 2) {
-        tri_dataset *data = made_dataset(23, 2, 1, 11); /* up to 12 tokens: three windows */
+    static const struct {
+        int texts;
+        tri_readers readers;
+    } forms[] = {{2, {1, {0}}}, {3, {1, {0}}}, {5, {1, {0, 1, 1, 0, 1}}}};
+    for (int form = 0; form < 6; form++) {
+        int most = form < 3 ? 1 : 3, max_len = most > 1 ? 6 : 32, stride = 3;
+        tri_dataset *data = made_dataset(23, forms[form % 3].texts, 1, 11); /* up to 12 tokens: three windows */
         tri_sampler sampler;
-        int max_len = most > 1 ? 6 : 32, stride = 3;
         data->windows = (tri_windows){.most = most, .max_len = max_len, .stride = stride, .before = {1, 1},
-                                      .after = {1, 1}, .joined = 1};
+                                      .after = {1, 1}, .readers = forms[form % 3].readers};
         assert_int_equal(tri__sampler_open(&sampler, data, 10, 2, 1, 3), TRI_OK);
         tri_loader *loader = open_loader(&sampler, 1, 0, 0, 1);
         for (const tri_batch *batch; (batch = next(loader, NULL));)
-            for (int p = 0; p < batch->parts; p++) {
-                const tri_micro *m = &batch->part[p];
-                int64_t sequence = 0, at = 0;
-                assert_true(m->tokens[1] == 0 && m->windows[1] == 0 && m->win[0][0] == 0);
-                assert_int_equal(m->win[1][0], m->win[0][m->n]);
-                for (int t = 0; t < 2; t++)
-                    for (int64_t i = 0; i < m->n; i++) {
-                        int64_t row = m->row[i], length = data->text[t].start[row + 1] - data->text[t].start[row];
-                        tri_packed packed = tri__windows_packed(&data->windows, length);
-                        assert_int_equal(m->win[t][i], sequence);
-                        assert_int_equal(m->win[t][i + 1], sequence + packed.windows);
-                        for (int64_t k = 0; k < packed.windows; k++, sequence++) {
-                            int64_t place = t * most * max_len + k * max_len;
-                            assert_int_equal(m->seq[0][sequence], at);
-                            assert_int_equal(m->ids[0][at], made_id(row, t, 0)); /* each begins as the text */
-                            assert_int_equal(m->pos[0][at], t ? PAD + 1 : 0);
-                            assert_int_equal(m->key[0][2 * at], row);
-                            assert_int_equal(m->key[0][2 * at + 1], place);
-                            assert_int_equal(m->keyw[0][2 * sequence], row);
-                            assert_int_equal(m->keyw[0][2 * sequence + 1], place);
-                            at += k + 1 < packed.windows ? max_len : length - k * stride;
-                            assert_int_equal(m->key[0][2 * at - 1], place + at - 1 - m->seq[0][sequence]);
-                        }
-                    }
-                assert_true(m->tokens[0] == at && m->windows[0] == sequence && m->seq[0][sequence] == at);
-            }
+            for (int p = 0; p < batch->parts; p++)
+                for (int e = 0; e < 1 + (form % 3 == 2); e++) check_joined(data, &batch->part[p], e);
         tri__loader_close(loader);
         tri__sampler_close(&sampler);
         made_dataset_free(data);

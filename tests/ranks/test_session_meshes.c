@@ -64,6 +64,10 @@ static const cell cells[] = {
     {2, 2, 1, F1B, BRANCH, "none", .plain = 1, .sample = 0, .config = "shared.json"}, /* one encoder: a chain */
     {2, 1, 2, ZB_H1, CHAIN, "zero2", .sample = 0, .config = "shared.json", .more = "--recompute=full"},
     {2, 1, 2, F1B, CHAIN, "zero3", .sample = 0, .config = "shared.json", .more = "--precision=bf16"},
+    {1, 2, 1, F1B, CHAIN, "none", .sample = 1, .config = "texts.json"},
+    {2, 1, 2, ZB_H1, CHAIN, "zero2", .sample = 1, .config = "texts.json"},
+    {2, 2, 2, F1B, BRANCH, "zero3", .sample = 0, .config = "texts.json"},
+    {3, 1, 1, INTERLEAVED, CHAIN, "none", .sample = 0, .config = "texts.json", .more = "--recompute=full"},
     {3, 1, 1, INTERLEAVED, CHAIN, "none", .sample = 0, .more = "--recompute=full"},
     {2, 2, 2, F1B, BRANCH, "zero3", .sample = 1, .more = "--recompute=full"},
     {2, 1, 2, ZB_H1, CHAIN, "zero2", .sample = 1, .more = "--precision=bf16"},
@@ -77,9 +81,11 @@ static int steps;
 static int whole; /* all of them */
 
 /* Heads that two and four ranks can share; a model of one text, one without a table, one whose texts share an encoder,
- * which is the first one's. */
+ * which is the first one's; four texts of two encoders. */
 static int make_models(void **state) {
     static const char *const models[][2] = {
+        {"texts.json", "\"secondary_text_name\": \"title\", \"text_list\": [\"review\", \"title\", \"age\", \"score\"],"
+                       " \"text_encoders\": [\"primary\", \"secondary\", \"secondary\", \"primary\"],"},
         {"three.json", "\"secondary_text_name\": \"title\", \"tab_field_list\": [\"age\", \"score\"],"},
         {"two.json", "\"secondary_text_name\": \"title\","},
         {"one.json", ""},
@@ -90,7 +96,7 @@ static int make_models(void **state) {
                                  " \"intermediate_size\": 24, \"max_position_embeddings\": 16},";
     char text[2048];
     if (make_data(state)) return 1;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         snprintf(text, sizeof text,
                  "{\"label_name\": \"label\", \"primary_text_name\": \"review\", %s \"primary_tokenizer\": \"vocab\","
                  " \"hidden_common_dim\": 16, \"fusion_hidden_dim\": 12, \"max_sen_len\": 12, \"class_weights\": [1.0, "
@@ -99,7 +105,7 @@ static int make_models(void **state) {
                  "%s"
                  " \"primary_encoder\": {\"hidden_size\": 24, \"num_hidden_layers\": 3, \"num_attention_heads\": 4,"
                  " \"intermediate_size\": 32, \"max_position_embeddings\": 16}}",
-                 models[i][1], i < 2 ? second : "");
+                 models[i][1], i < 3 ? second : "");
         write_file(models[i][0], text);
     }
     return 0;
@@ -140,10 +146,10 @@ static void check_without_pipeline(const cell *c, const run *have, const char *w
 }
 
 TEST(any_mesh_gives_one_rank_s_result) {
-    static const char *const configs[] = {"three.json", "two.json", "one.json", "shared.json"};
+    static const char *const configs[] = {"three.json", "two.json", "one.json", "shared.json", "texts.json"};
     int count = 0;
     double worst = 0, worst_tensor = 0;
-    for (int m = 0; m < 4; m++) {
+    for (int m = 0; m < 5; m++) {
         run *one = alone(configs[m]);
         for (int i = 0; i < CELLS; i++) {
             const cell *c = &cells[i];

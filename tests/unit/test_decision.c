@@ -142,7 +142,7 @@ static void check_intervals(const example *e, int64_t resamples) {
         near(e->name, what, i->low, at(pair, 0), 1e-7);
         near(e->name, what, i->high, at(pair, 1), 1e-7);
     }
-    tri_json *told = tri__intervals_json(&got, names);
+    tri_json *told = tri__intervals_json(tri__figure_key, TRI_FIGURES, &got, names);
     assert_true(tri__json_is_whole(told));
     tri__json_decref(told);
     tri__intervals_free(&got);

@@ -1,11 +1,12 @@
 /* test_golden.c - against PyTorch and transformers, from the same weights: logits, every parameter's gradient, the
  * losses of 50 steps, also of steps that leave layers out; `sparse` with block-sparse attention, there dense with a
- * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts; `columns` and
- * `periods` with columns as vectors and gated branches; `quantized` through int8 products, with PyTorch's
- * fake-quantise; one model of each further family of encoders; losses and final weights of `bert` with other
- * optimizers; losses with texts as windows, with rates for layers and frozen ones, and of other losses than
- * cross-entropy; schedules of learning rates. tools/golden.py and others of that folder write the files. make parity: a
- * folder given as argument replaces tests/golden, names after it the models. */
+ * mask; `experts` with mixtures, there a loop over tokens; `shared` with one encoder of both texts, `texts` with four;
+ * `columns` and `periods` with columns as vectors and gated branches; `fusion` with texts and columns in layers of
+ * attention; `quantized` through int8 products, with PyTorch's fake-quantise; one model of each further family of
+ * encoders; losses and final weights of `bert` with other optimizers; losses with texts as windows, with rates for
+ * layers and frozen ones, and of other losses than cross-entropy; schedules of learning rates. tools/golden.py and
+ * others of that folder write the files. make parity: a folder given as argument replaces tests/golden, names after it
+ * the models. */
 #include "tests/lib/tiny.h"
 
 #include "checkpoint/safetensors.h"
@@ -38,7 +39,7 @@ typedef struct golden {
     double inv, balance_inv;
     float hyper[4], average;
     tri_micro_spec spec;
-    char block[1 << 16]; /* the micro's arrays */
+    char block[1 << 17]; /* the micro's arrays */
 } golden;
 
 static const tri_json *get(const tri_json *object, const char *key) {
@@ -82,7 +83,7 @@ static void pack(golden *g, const tri_json *order) {
     for (size_t k = 0; k < tri__json_size(order); k++) {
         const tri_json *sample = tri__json_at(samples, (size_t)tri__json_integer_value(tri__json_at(order, k)));
         for (int text = 0; text < spec->n_texts; text++) {
-            const tri_json *ids = get(sample, text ? "secondary" : "primary");
+            const tri_json *ids = get(sample, tri__branch_name(text));
             int64_t n = (int64_t)tri__json_size(ids);
             int32_t *to = tri__micro_ids(spec, &g->micro, text, n); /* [n] */
             for (int64_t i = 0; i < n; i++) to[i] = (int32_t)tri__json_integer_value(tri__json_at(ids, (size_t)i));
@@ -108,10 +109,11 @@ static void open_micro(golden *g) {
     size_t bytes = 0;
     g->spec = (tri_micro_spec){.n_texts = g->assets.n_texts,
                                .n_columns = g->engine.model.n_columns,
+                               .fused = g->engine.model.tokens,
                                .rows = MAX_SAMPLES,
                                .words = g->engine.model.n_targets,
                                .windows = tri__assets_windows(&g->settings.model, &g->assets)};
-    for (int text = 0; text < g->assets.n_texts; text++) {
+    for (int text = 0; text < g->assets.n_encoders; text++) {
         g->spec.tokens[text] = MAX_TOKENS, g->spec.sequences[text] = MAX_WINDOWS;
         g->spec.position_base[text] = tri__encoder_position_base(&g->assets.encoder[text]);
         g->spec.capacity[text] = tri__encoder_capacity(&g->assets.encoder[text]);
@@ -139,15 +141,13 @@ static void open_golden(golden *g, const char *name, const tri_json *model, cons
     OK(tri__option_set_text(tri__option_find(tri__run_options, "device"), &g->settings, "device", device));
     g->settings.num_microbatches = 1; /* left open by the options: nobody resolves them here */
     OK(tri__model_config_check(&g->settings.model));
-    g->assets.n_texts = g->settings.model.secondary_text_name ? 2 : 1;
-    g->assets.shares = g->settings.model.share_encoders;
-    const tri_json *encoders[2] = {g->settings.model.primary_encoder,
-                                   g->assets.shares ? g->settings.model.primary_encoder
-                                                    : g->settings.model.secondary_encoder};
-    for (int text = 0; text < g->assets.n_texts; text++)
-        OK(tri__encoder_parse(encoders[text], name, &g->assets.encoder[text]));
-    tri_counts max = {.of = {0, MAX_TOKENS, tri__assets_encoders(&g->assets) > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
-    for (int e = 0; e < tri__assets_encoders(&g->assets) && (g->settings.model.windows > 1 || g->assets.shares); e++)
+    g->assets.n_texts = tri__model_texts(&g->settings.model);
+    g->assets.n_encoders = tri__model_encoders(&g->settings.model);
+    g->assets.readers = tri__model_readers(&g->settings.model);
+    const tri_json *encoders[2] = {g->settings.model.primary_encoder, g->settings.model.secondary_encoder};
+    for (int e = 0; e < g->assets.n_encoders; e++) OK(tri__encoder_parse(encoders[e], name, &g->assets.encoder[e]));
+    tri_counts max = {.of = {0, MAX_TOKENS, g->assets.n_encoders > 1 ? MAX_TOKENS : 0, MAX_SAMPLES}};
+    for (int e = 0; e < g->assets.n_encoders && (g->settings.model.windows > 1 || g->assets.readers.joined); e++)
         max.of[TRI_SYM_W0 + e] = MAX_WINDOWS;
     tri_place place;
     OK(tri__place_make(&g->settings, NULL, 1, 0, &place));
@@ -370,7 +370,7 @@ static void windows_run(golden *g, const tri_json *all, const tri_json *run, con
 /* Texts as overlapping windows. */
 static void windows(void **state) {
     (void)state;
-    each_run("windows.json", 4, windows_run);
+    each_run("windows.json", 5, windows_run);
 }
 
 static void losses_run(golden *g, const tri_json *all, const tri_json *run, const char *device) {
@@ -483,8 +483,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test_prestate(both, "sparse"),
         cmocka_unit_test_prestate(both, "experts"),
         cmocka_unit_test_prestate(both, "shared"),
+        cmocka_unit_test_prestate(both, "texts"),
         cmocka_unit_test_prestate(both, "columns"),
         cmocka_unit_test_prestate(both, "periods"),
+        cmocka_unit_test_prestate(both, "fusion"),
         cmocka_unit_test_prestate(both, "distilbert"),
         cmocka_unit_test_prestate(both, "electra"),
         cmocka_unit_test_prestate(both, "xlm-roberta"),

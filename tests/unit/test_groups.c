@@ -54,10 +54,13 @@ TEST(scores_each_group_alone) {
     tri_scores whole;
     int64_t n = make_rows(probs, labels, of, group);
     assert_int_equal(n, ROWS);
+    const tri_scored_rows every = {probs, labels, NULL, n};
+    tri_group_scores all = {0};
     assert_int_equal(tri__scores(probs, labels, n, &classes, &whole), TRI_OK);
+    assert_int_equal(tri__rows_score(&every, &classes, 0, 1, &all), TRI_OK);
     expect_near("all", "accuracy", whole.accuracy, 16.0 / 43, 1e-15);
     for (int again = 0; again < 2; again++) /* scored twice: as an ensemble's first member, and as its mean */
-        assert_int_equal(tri__grouped_score(&groups, probs, labels, n, &classes, &whole, RESAMPLES, 1 + again), TRI_OK);
+        assert_int_equal(tri__grouped_score(&groups, &every, &classes, &all, RESAMPLES, 1 + again), TRI_OK);
     for (int g = 0; g < GROUPS; g++) {
         const double *figure = group[g].figure;
         const char *name = cases[g].name;
@@ -103,13 +106,13 @@ TEST(names_no_worst) {
     for (int small = 0; small < 2; small++) {
         tri_group_scores group[2] = {{.rows = TRI_GROUP_LEAST - small}, {.rows = small}};
         tri_grouped groups = {.of = of, .group = group, .n = 1 + small};
-        tri_scores whole;
+        tri_group_scores whole = {0};
+        const tri_scored_rows rows = {probs, labels, NULL, TRI_GROUP_LEAST};
         of[0] = small;
-        assert_int_equal(tri__scores(probs, labels, TRI_GROUP_LEAST, &classes, &whole), TRI_OK);
-        assert_int_equal(tri__grouped_score(&groups, probs, labels, TRI_GROUP_LEAST, &classes, &whole, 0, 1), TRI_OK);
+        assert_int_equal(tri__rows_score(&rows, &classes, 0, 1, &whole), TRI_OK);
+        assert_int_equal(tri__grouped_score(&groups, &rows, &classes, &whole, 0, 1), TRI_OK);
         for (int f = 0; f < TRI_FIGURES; f++) assert_int_equal(groups.worst[f], -1);
         assert_int_equal(group[0].intervals.resamples, 0);
-        tri__scores_free(&whole);
     }
 }
 

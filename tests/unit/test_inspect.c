@@ -410,7 +410,7 @@ TEST(left_out_and_missing) {
         {"count", TRI_INSPECT_NUMERIC, TRI_INSPECT_TABULAR, 20, NULL},
         {"shop", TRI_INSPECT_CATEGORICAL, TRI_INSPECT_TABULAR, 40, NULL},
         {"text", TRI_INSPECT_TEXT, TRI_INSPECT_PRIMARY, 0, NULL},
-        {"sold", TRI_INSPECT_CATEGORICAL, TRI_INSPECT_LABEL, 4, NULL},
+        {"sold", TRI_INSPECT_BOOLEAN, TRI_INSPECT_LABEL, 4, NULL},
     };
     char path[128];
     FILE *file = begin("marks.csv", path);

@@ -308,7 +308,7 @@ static const kernel_grid gradient_grids[] = {
     {"heads_own", "N=0,1,3 C=1,4 H=9"},
     {"concat", "N=0,1,3 A=1,4 B=0,3 C=0,2"},
     {"gate", "T=0,1,7 H=1,5"},
-    {"columns", "N=0,1,7 C=1,4 U=0,1,2 H=1,5"},
+    {"columns", "N=0,1,7 C=1,4 U=0,1,2,3 H=1,5"},
     {"columns", "N=0,7 C=1,4 U=0,2 G=1 K=1,3 H=1,4"},
     {"cross_entropy cross_entropy_weighted", "N=0,1,7 C=1,2,5 G=0,1,2,3"},
     {"regress regress_weighted", "N=0,1,7 C=1,2,5 J=1 G=0,1,2,3,4,5"},

@@ -103,7 +103,7 @@ TEST(test_sums_one_at_a_time) {
         {"norm_dw add_din dropout_add_norm_din gelu_din_db", "T=9 H=20"},
         {"concat_din", "N=5 A=3 B=9 C=8"},
         {"gate_din", "T=9 H=20"},
-        {"columns_dw", "N=9 C=4 U=2 G=0,1 K=3 H=7"},
+        {"columns_dw", "N=9 C=4 U=2,3 G=0,1 K=3 H=7"},
     };
     tables *all = calloc(1, sizeof *all);
     assert_non_null(all);

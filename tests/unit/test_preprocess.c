@@ -357,6 +357,7 @@ TEST(comes_back_from_json) {
     for (int transform = TRI_TRANSFORM_STANDARD; transform <= TRI_TRANSFORM_NONE; transform++) {
         tri_preprocess_spec spec = spec_of(2, 2);
         spec.text[1] = (tri_texts){names, 2}; /* text and title, joined */
+        spec.text[2] = (tri_texts){names + 1, 1};
         spec.transform = (tri_transform)transform;
         tri_preprocess *made;
         tri_json *json;
@@ -365,6 +366,8 @@ TEST(comes_back_from_json) {
         assert_same(made, back);
         assert_string_equal(back->label_name, "label");
         assert_string_equal(back->text[1].at[1], "title");
+        assert_int_equal(tri__preprocess_texts(back->text), 3);
+        assert_string_equal(back->text[2].at[0], "title");
         assert_string_equal(back->label[1], "yes");
         assert_string_equal(back->column[1].category[0], "123456.789");
         tri__preprocess_free(back);
@@ -407,6 +410,29 @@ TEST(damaged_json_is_refused) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         snprintf(text, sizeof text, whole, cases[i].column);
+        tri_json *json = json_of(text);
+        tri_preprocess *made;
+        assert_non_null(json);
+        assert_int_equal(tri__preprocess_parse(json, "memory", &made), cases[i].error ? TRI_DATA : TRI_OK);
+        if (cases[i].error) assert_error(cases[i].error);
+        tri__preprocess_free(made);
+        tri__json_decref(json);
+    }
+}
+
+TEST(damaged_texts_are_refused) {
+    static const struct {
+        const char *texts, *error;
+    } cases[] = {
+        {"\"secondary_text\": [\"s\"], \"further_texts\": [\"u\", \"v\"]", NULL},
+        {"\"secondary_text\": [], \"further_texts\": [\"u\"]", "1 further_texts after 1 texts"},
+        {"\"secondary_text\": [\"s\"], \"further_texts\": [\"u\", 3]", "further_texts must be a text"},
+        {"\"secondary_text\": [\"s\"], \"further_texts\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "at most 16 in all"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{\"version\": 1, \"label_name\": \"l\", \"labels\": [\"a\"], \"primary_text\": "
+                 "[\"t\"], \"columns\": [], %s}", cases[i].texts);
         tri_json *json = json_of(text);
         tri_preprocess *made;
         assert_non_null(json);

@@ -109,7 +109,7 @@ static void hash_all(XXH3_state_t *hash, const tri_dataset_spec *spec, const cha
     if (spec->weight) add_text(hash, spec->weight);
     add_text(hash, ending_of(spec->path));
     for (int t = 0; t < n_texts; t++) {
-        uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[t]);
+        uint64_t tokenizer = tri__tokenizer_hash(spec->tokenizer[tri__reader(&spec->windows.readers, t)]);
         add_bytes(hash, &tokenizer, sizeof tokenizer);
     }
     add_bytes(hash, table, sizeof *table);
@@ -136,7 +136,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     XXH3_state_t hash;
     TRI_OWNED(tri__free_at) char *recipe =
         recipe_of(fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess));
-    int n_texts = (fit ? fit->text[1].n : spec->preprocess->text[1].n) ? 2 : 1;
+    int n_texts = tri__preprocess_texts(fit ? fit->text : spec->preprocess->text);
     if (!recipe) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
     XXH3_128bits_reset(&hash);
     TRI_TRY(hash_files(&hash, spec->path, stamp));
@@ -183,7 +183,7 @@ static tri_status parse_notes(whole *w) {
 
 static tri_windows windows_of(const tri_dataset_spec *spec) {
     if (spec->windows.most > 1) return spec->windows;
-    return (tri_windows){.most = 1, .max_len = spec->max_len, .joined = spec->windows.joined};
+    return (tri_windows){.most = 1, .max_len = spec->max_len, .readers = spec->windows.readers};
 }
 
 /* Limits for the store's rows; preprocess: of these rows. */
@@ -192,12 +192,13 @@ static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_prepro
     tri_row_limits limits = {.max_len = tri__windows_room(&windows),
                              .n_classes = preprocess->target ? 0 : preprocess->n_classes,
                              .words = tri__target_words(preprocess),
-                             .n_texts = preprocess->text[1].n ? 2 : 1,
+                             .n_texts = tri__preprocess_texts(preprocess->text),
                              .width = preprocess->width,
                              .weighted = spec->weight != NULL,
                              .need_labels = spec->need_labels,
                              .need_parts = spec->parts != NULL};
-    for (int t = 0; t < limits.n_texts; t++) limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[t]);
+    for (int t = 0; t < limits.n_texts; t++)
+        limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[tri__reader(&windows.readers, t)]);
     return limits;
 }
 
@@ -208,7 +209,8 @@ static tri_status look_in(const tri_dataset_spec *spec, const tri_preprocess_spe
     TRI_TRY(read_bad(w->store.path, w));
     if (fitted) TRI_TRY(tri__preprocess_parse(tri__json_get(w->notes, "preprocessing"), w->store.path, fitted));
     const tri_preprocess *preprocess = fitted ? *fitted : at_hand;
-    if (fit && (preprocess->n_classes != fit->n_classes || preprocess->text[1].n != fit->text[1].n))
+    if (fit && (preprocess->n_classes != fit->n_classes ||
+                tri__preprocess_texts(preprocess->text) != tri__preprocess_texts(fit->text)))
         return tri__fail(TRI_DATA, "%s: its preprocessing is not what was asked for", w->store.path);
     if (!spec->parts) w->data.unseen = unseen_of(w->notes, 0);
     tri_row_limits limits = find_limits(spec, preprocess);
@@ -252,12 +254,13 @@ static void describe_form(const tri_table *table, const tri_preprocess *preproce
 }
 
 static tri_status write_notes(const tri_built *built, const char *form, const tri_preprocess *fitted, int windowed,
-                              tri_store_writer *writer) {
+                              int n_texts, tri_store_writer *writer) {
     const tri_bad_list *bad = &built->bad;
     tri_json *notes = tri__json_pack("{s:o, s:s}", "bad", bad_json(bad->count, bad->row, bad->n), "form", form);
-    if (windowed)
-        tri__json_set_new(notes, "cut", tri__json_pack("[I, I]", (tri_json_int)built->cut[0],
-                                                       (tri_json_int)built->cut[1]));
+    tri_json *cut = windowed ? tri__json_array() : NULL;
+    for (int t = 0; t < (n_texts > 2 ? n_texts : 2) && windowed; t++)
+        tri__json_append_new(cut, tri__json_integer(built->cut[t]));
+    if (windowed) tri__json_set_new(notes, "cut", cut);
     tri__json_set(notes, "unseen", built->unseen);
     if (fitted) tri__json_set_new(notes, "preprocessing", tri__preprocess_json(fitted));
     TRI_OWNED(tri__free_at) char *text = tri__json_text(notes, TRI_JSON_COMPACT | TRI_JSON_REAL_PRECISION(17));
@@ -310,7 +313,8 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     TRI_TRY(tri__dataset_build(spec, preprocess, table, part, writer, &built));
     char form[120];
     describe_form(table, preprocess, form, sizeof form);
-    TRI_TRY(write_notes(&built, form, fit ? preprocess : NULL, spec->windows.most > 1, writer));
+    TRI_TRY(write_notes(&built, form, fit ? preprocess : NULL, spec->windows.most > 1,
+                        tri__preprocess_texts(preprocess->text), writer));
     if (path) TRI_TRY(check_stamp(spec->path, stamp));
     int64_t width = preprocess->width + (spec->weight != NULL);
     TRI_TRY(tri__store_commit(TRI_GIVE(writer), built.rows, width, &w->store));
@@ -321,13 +325,12 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
 
 /* Logs texts that are cut although they are windowed. */
 static void describe_cut(const tri_dataset_spec *spec, const tri_dataset *d) {
-    static const char *const names[] = {"primary", "secondary"};
     char cut[32], rows[32];
     for (int t = 0; t < d->n_texts; t++)
         if (d->cut[t])
             tri__say(spec->log, TRI_LOG_INFO,
                      "%s: %s of %s %s texts are longer than %d windows: cut at %lld tokens (max_sen_len %d, stride %d)",
-                     spec->path, tri__text_count(d->cut[t], cut), tri__text_count(d->n, rows), names[t],
+                     spec->path, tri__text_count(d->cut[t], cut), tri__text_count(d->n, rows), tri__branch_name(t),
                      d->windows.most, (long long)tri__windows_room(&d->windows), d->windows.max_len,
                      d->windows.stride);
 }

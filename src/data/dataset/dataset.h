@@ -11,15 +11,16 @@
 typedef struct tri_text_column {
     int64_t *start;         /* [n + 1] first token of each row, of those before it */
     int vocabulary;         /* ids are below it */
-    int64_t *place;         /* [n] first token of each row in the store; NULL: start */
+    int64_t *place;         /* [n] first token of each row in the store; NULL: start, from `first` on */
+    int64_t first;
 } tri_text_column;
 
 struct tri_store;
 
 typedef struct tri_dataset {
     int64_t n;                /* rows */
-    int n_texts;              /* 1 or 2 */
-    tri_text_column text[2];
+    int n_texts;
+    tri_text_column text[TRI_TEXTS_MAX];
     int n_columns;            /* numbers of a row: numeric columns, and one for each category of a categorical one */
     union {
         int32_t *labels;      /* [n]; NULL when the table has no labels (predict) */
@@ -32,7 +33,7 @@ typedef struct tri_dataset {
     int64_t *row;             /* [n] of a part: its rows of the whole table; NULL: it is whole */
     const struct tri_store *store; /* token ids and numbers: tri__dataset_ids, tri__dataset_numbers */
     tri_windows windows;      /* how texts are packed: tri__dataset_packed */
-    int64_t cut[2];           /* rows whose text has more windows than are kept; 0 where texts are not windowed */
+    int64_t cut[TRI_TEXTS_MAX]; /* rows whose text has more windows than are kept; 0 where texts are not windowed */
     uint64_t digest;          /* of texts, numbers and labels: equal data has equal digests, in any file */
     int64_t memory;           /* bytes of memory used, not counting a store's file */
     int64_t n_bad;            /* skipped rows of the file */
@@ -46,7 +47,7 @@ typedef struct tri_dataset {
 typedef struct tri_dataset_spec {
     const char *path;                       /* the table */
     const tri_preprocess *preprocess;
-    tri_tokenizer *const *tokenizer;        /* [2] */
+    tri_tokenizer *const *tokenizer;        /* [2] by encoder (windows.readers) */
     int max_len;
     tri_windows windows;                    /* most above 1: texts longer than max_len keep what its windows hold */
     int need_labels; /* 0: if labels are absent, empty or unknown, the dataset has none */

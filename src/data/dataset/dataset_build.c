@@ -23,7 +23,7 @@ typedef struct build {
     tri_fields fields;
     tri_store_writer *writer;
     tri_bad_list *bad;
-    int64_t *cut;             /* [2] of tri_built */
+    int64_t *cut;             /* of tri_built */
     int64_t room;             /* ids of a text at most */
     int64_t table_rows, rows; /* rows: kept so far */
     uint8_t *skip;            /* [table_rows] */
@@ -35,7 +35,7 @@ typedef struct build {
     int weight;               /* column of the rows' weights; -1: none */
     size_t width;             /* numbers of a row, and its weight */
     float *numbers;           /* [PIECE, width] */
-    int64_t *start;           /* [rows + 1] */
+    int64_t *start;           /* [texts, rows + 1] of a section */
     block *blocks;            /* [PIECE_BLOCKS] */
 } build;
 
@@ -198,7 +198,7 @@ static tri_status number_pass(build *b) {
 
 /* The ids of a text. With windows, one more than there is room for shows that it is cut. */
 static int encode(const build *b, int text, tri_field_text field, block *out) {
-    const tri_tokenizer *tokenizer = b->spec->tokenizer[text];
+    const tri_tokenizer *tokenizer = b->spec->tokenizer[tri__reader(&b->spec->windows.readers, text)];
     int room = (int)b->room, counts = b->spec->windows.most > 1;
     int n = tri__tokenizer_encode(tokenizer, field.text, field.length, room + counts, out->ids + out->used);
     if (n <= room) return n;
@@ -224,11 +224,10 @@ static void tokenise_block(const build *b, int text, int64_t begin, int64_t end,
     }
 }
 
-static tri_status text_pass(build *b, int text, tri_section ids, tri_section starts) {
+/* start [rows + 1] */
+static tri_status text_pass(build *b, int text, int64_t *start) {
     int32_t lengths[PIECE];
-    int64_t at = 0;
-    TRI_TRY(tri__store_begin(b->writer, ids));
-    b->start[0] = 0;
+    int64_t at = start[0] = 0;
     for (int64_t first = 0; first < b->table_rows; first += PIECE) {
         int64_t end = b->table_rows - first < PIECE ? b->table_rows : first + PIECE,
                 count = (end - first + BLOCK - 1) / BLOCK;
@@ -245,12 +244,20 @@ static tri_status text_pass(build *b, int text, tri_section ids, tri_section sta
                 tri__store_append(b->writer, b->blocks[k].ids, (size_t)b->blocks[k].used * sizeof *b->blocks[k].ids));
         }
         for (int64_t row = first; row < end; row++)
-            if (!b->skip[row]) b->start[at + 1] = b->start[at] + lengths[row - first], at++;
+            if (!b->skip[row]) start[at + 1] = start[at] + lengths[row - first], at++;
         tri__table_done(b->fields.table, first, end - first);
     }
-    TRI_TRY(tri__table_check(b->fields.table));
+    return tri__table_check(b->fields.table);
+}
+
+/* Texts [begin, end) as two sections. */
+static tri_status write_texts(build *b, int begin, int end, tri_section ids, tri_section starts) {
+    size_t each = (size_t)b->rows + 1;
+    TRI_TRY(tri__store_begin(b->writer, ids));
+    for (int text = begin; text < end; text++)
+        TRI_TRY(text_pass(b, text, b->start + (size_t)(text - begin) * each));
     TRI_TRY(tri__store_begin(b->writer, starts));
-    return tri__store_append(b->writer, b->start, (size_t)(b->rows + 1) * sizeof *b->start);
+    return tri__store_append(b->writer, b->start, (size_t)(end - begin) * each * sizeof *b->start);
 }
 
 /* Adds the rows that the table itself skipped. */
@@ -277,10 +284,11 @@ static tri_status run(build *b) {
     b->words = (size_t)tri__target_words(b->fields.preprocess);
     if (has_labels(b) && !(b->labels = malloc((rows + 1) * b->words * sizeof *b->labels))) return no_memory(b);
     TRI_TRY(number_pass(b));
-    b->start = malloc(((size_t)b->rows + 1) * sizeof *b->start);
+    int texts = tri__preprocess_texts(b->fields.preprocess->text);
+    b->start = malloc((size_t)texts * ((size_t)b->rows + 1) * sizeof *b->start);
     if (!b->start) return no_memory(b);
-    TRI_TRY(text_pass(b, 0, TRI_SECTION_IDS0, TRI_SECTION_START0));
-    return b->fields.preprocess->text[1].n ? text_pass(b, 1, TRI_SECTION_IDS1, TRI_SECTION_START1) : TRI_OK;
+    TRI_TRY(write_texts(b, 0, 1, TRI_SECTION_IDS0, TRI_SECTION_START0));
+    return texts > 1 ? write_texts(b, 1, texts, TRI_SECTION_IDS1, TRI_SECTION_START1) : TRI_OK;
 }
 
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,

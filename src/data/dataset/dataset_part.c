@@ -12,7 +12,7 @@ static tri_status no_memory(const tri_store *store) {
 static void select_text(const tri_text_column *from, const int64_t *row, int64_t n, tri_text_column *to) {
     to->start[0] = 0;
     for (int64_t i = 0; i < n; i++) {
-        to->place[i] = from->start[row[i]];
+        to->place[i] = from->first + from->start[row[i]];
         to->start[i + 1] = to->start[i] + from->start[row[i] + 1] - from->start[row[i]];
     }
 }

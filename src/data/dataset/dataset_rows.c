@@ -9,8 +9,7 @@
 
 enum { PIECE = 1 << 16 }; /* 4-byte numbers per read */
 
-static const tri_section IDS[] = {TRI_SECTION_IDS0, TRI_SECTION_IDS1},
-                         STARTS[] = {TRI_SECTION_START0, TRI_SECTION_START1};
+static tri_section ids_of(int text) { return text ? TRI_SECTION_IDS1 : TRI_SECTION_IDS0; }
 
 static tri_status wrong(const tri_store *store, const char *what) {
     return tri__fail(TRI_DATA, "%s: %s", store->path, what);
@@ -33,22 +32,33 @@ static tri_status load(const tri_store *store, tri_section section, size_t eleme
     return *out ? tri__store_read(store, section, 0, store->bytes[section], *out) : no_memory(store);
 }
 
-/* Checks that starts increase from 0 to the number of ids, by 1 to max_len each. */
-static tri_status check_starts(const tri_store *store, const int64_t *start, tri_section ids, int64_t max_len) {
-    int64_t tokens = (int64_t)(store->bytes[ids] / sizeof(int32_t));
-    int bad = start[0] != 0 || start[store->rows] != tokens;
+/* Loads a text's starts, which increase from 0, by 1 to max_len each. The ids of a section's texts are all of its ids.
+ */
+static tri_status take_starts(const tri_store *store, int t, int64_t max_len, tri_dataset *data) {
+    tri_text_column *text = &data->text[t];
+    size_t bytes = ((size_t)store->rows + 1) * sizeof *text->start;
+    int64_t tokens = (int64_t)(store->bytes[ids_of(t)] / sizeof(int32_t)), *start = text->start = malloc(bytes);
+    if (!start) return no_memory(store);
+    TRI_TRY(tri__store_read(store, t ? TRI_SECTION_START1 : TRI_SECTION_START0, t ? (size_t)(t - 1) * bytes : 0, bytes,
+                            start));
+    if (t > 1) text->first = text[-1].first + text[-1].start[store->rows];
+    int bad = start[0] != 0;
     for (int64_t row = 0; row < store->rows; row++) {
         int64_t length = (int64_t)((uint64_t)start[row + 1] - (uint64_t)start[row]);
         bad |= length < 1 || length > max_len;
     }
+    int64_t left = tokens - text->first;
+    bad |= t && t + 1 < data->n_texts ? start[store->rows] > left : start[store->rows] != left;
+    data->memory += (int64_t)bytes;
+    data->digest = XXH3_64bits_withSeed(start, bytes, data->digest);
     return bad ? wrong(store, "its rows are out of order, or too long") : TRI_OK;
 }
 
-/* Reads a section of 4-byte numbers in pieces and hashes them. The largest goes to *most. */
-static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece,
-                       uint32_t *most) {
-    for (size_t at = 0; at < store->bytes[section];) {
-        size_t left = store->bytes[section] - at, bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
+/* Reads bytes [at, end) of a section of 4-byte numbers in pieces and hashes them. The largest goes to *most. */
+static tri_status scan(const tri_store *store, tri_section section, size_t at, size_t end, XXH3_state_t *hash,
+                       int32_t *piece, uint32_t *most) {
+    while (at < end) {
+        size_t left = end - at, bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
         TRI_TRY(tri__store_read(store, section, at, bytes, piece));
         XXH3_64bits_update(hash, piece, bytes);
         uint32_t here = largest(piece, bytes / sizeof *piece);
@@ -58,12 +68,12 @@ static tri_status scan(const tri_store *store, tri_section section, XXH3_state_t
     return TRI_OK;
 }
 
-/* Continues the digest, as tri__hash64 seeded with its value so far. */
-static tri_status add(const tri_store *store, tri_section section, XXH3_state_t *hash, int32_t *piece, uint64_t *digest,
-                      uint32_t *most) {
+/* Continues the digest with bytes [at, end), as tri__hash64 seeded with its value so far. */
+static tri_status add(const tri_store *store, tri_section section, size_t at, size_t end, XXH3_state_t *hash,
+                      int32_t *piece, uint64_t *digest, uint32_t *most) {
     *most = 0;
     XXH3_64bits_reset_withSeed(hash, *digest);
-    TRI_TRY(scan(store, section, hash, piece, most));
+    TRI_TRY(scan(store, section, at, end, hash, piece, most));
     *digest = XXH3_64bits_digest(hash);
     return TRI_OK;
 }
@@ -74,13 +84,11 @@ static tri_status take_texts(const tri_store *store, const tri_row_limits *limit
         tri_text_column *text = &data->text[t];
         uint32_t most;
         text->vocabulary = limits->vocabulary[t];
-        TRI_TRY(load(store, STARTS[t], sizeof *text->start, (void **)&text->start));
-        TRI_TRY(check_starts(store, text->start, IDS[t], limits->max_len));
-        data->digest = XXH3_64bits_withSeed(text->start, store->bytes[STARTS[t]], data->digest);
-        TRI_TRY(add(store, IDS[t], hash, piece, &data->digest, &most));
-        if (store->bytes[IDS[t]] && most >= (uint32_t)text->vocabulary)
+        TRI_TRY(take_starts(store, t, limits->max_len, data));
+        size_t at = (size_t)text->first * sizeof *piece, bytes = (size_t)text->start[data->n] * sizeof *piece;
+        TRI_TRY(add(store, ids_of(t), at, at + bytes, hash, piece, &data->digest, &most));
+        if (bytes && most >= (uint32_t)text->vocabulary)
             return wrong(store, "it has token ids that the vocabulary does not");
-        data->memory += (int64_t)store->bytes[STARTS[t]];
     }
     return TRI_OK;
 }
@@ -132,17 +140,18 @@ tri_status tri__dataset_take(const tri_store *store, const tri_row_limits *limit
     uint32_t most;
     data->n = store->rows;
     data->n_columns = (int)store->width - limits->weighted;
-    data->n_texts = store->bytes[TRI_SECTION_START1] ? 2 : 1;
+    data->n_texts = limits->n_texts;
     data->store = store;
     data->digest = (uint64_t)data->n;
-    if (data->n_texts != limits->n_texts || data->n_columns != limits->width)
+    if (store->bytes[TRI_SECTION_START1] != (size_t)(data->n_texts - 1) * ((size_t)data->n + 1) * sizeof(int64_t) ||
+        data->n_columns != limits->width)
         return wrong(store, "it has other texts or columns than the preprocessing");
     TRI_OWNED(tri__free_at) int32_t *piece = malloc(PIECE * sizeof *piece);
     if (!piece) return no_memory(store);
     XXH3_state_t hash;
     XXH3_INITSTATE(&hash);
     TRI_TRY(take_texts(store, limits, &hash, piece, data));
-    TRI_TRY(add(store, TRI_SECTION_NUMBERS, &hash, piece, &data->digest, &most));
+    TRI_TRY(add(store, TRI_SECTION_NUMBERS, 0, store->bytes[TRI_SECTION_NUMBERS], &hash, piece, &data->digest, &most));
     TRI_TRY(take_weights(store, limits, data));
     TRI_TRY(take_labels(store, limits, data));
     return take_parts(store, limits, data);
@@ -159,7 +168,7 @@ int64_t tri__dataset_longest(const tri_dataset *data) {
 }
 
 void tri__dataset_drop(tri_dataset *data) {
-    for (int t = 0; t < 2; t++) free(data->text[t].start), free(data->text[t].place);
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) free(data->text[t].start), free(data->text[t].place);
     TRI_FREE(data->labels, data->weight, data->part, data->row);
     *data = (tri_dataset){0};
 }
@@ -172,8 +181,8 @@ tri_packed tri__dataset_packed(const tri_dataset *data, int text, int64_t row) {
 tri_status tri__dataset_ids(const tri_dataset *data, int text, int64_t row, int32_t *ids) {
     const int64_t *start = data->text[text].start;
     size_t n = (size_t)(start[row + 1] - start[row]);
-    int64_t place = data->text[text].place ? data->text[text].place[row] : start[row];
-    TRI_TRY(tri__store_read(data->store, IDS[text], (size_t)place * sizeof *ids, n * sizeof *ids, ids));
+    int64_t place = data->text[text].place ? data->text[text].place[row] : data->text[text].first + start[row];
+    TRI_TRY(tri__store_read(data->store, ids_of(text), (size_t)place * sizeof *ids, n * sizeof *ids, ids));
     if (n && largest(ids, n) >= (uint32_t)data->text[text].vocabulary)
         return wrong(data->store, "it was changed while it is in use");
     return TRI_OK;

@@ -6,7 +6,7 @@
 
 /* Limits that rows must obey: kernels index by ids, labels and positions without bounds checks. */
 typedef struct tri_row_limits {
-    int vocabulary[2];       /* ids are below it */
+    int vocabulary[TRI_TEXTS_MAX]; /* ids are below it */
     int64_t max_len;         /* ids of a text, from 1 */
     int n_classes;           /* labels are below it; 0: they are numbers */
     int words;               /* of a row's label */

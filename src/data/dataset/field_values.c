@@ -104,6 +104,12 @@ tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading 
         numbers[tri__column_category(stats, reading, field)] = 1;
         return TRI_NUMBER_GOOD;
     }
+    if (tri__column_is_text(stats)) {
+        char form[TRI_CANONICAL_BYTES];
+        if (tri__field_missing(reading, field)) field.length = 0;
+        tri__grams_count(tri__field_canonical(reading, field, form), stats->width, numbers);
+        return TRI_NUMBER_GOOD;
+    }
     double value = 0;
     tri_number number = tri__form_number(&stats->read_as, reading, field, &value);
     return take_number(stats, number, value, numbers);
@@ -115,7 +121,7 @@ static tri_number row_numbers(const tri_fields *fields, int c, int64_t row, floa
     const tri_reading *reading = &fields->preprocess->reading;
     int column = fields->column[c];
     double value = 0;
-    if (stats->category)
+    if (tri__column_is_text(stats))
         return tri__column_numbers(stats, reading, tri__table_field(fields->table, row, column), numbers);
     tri_number number;
     tri__form_numbers(fields->table, row, 1, column, &stats->read_as, reading, &number, &value);
@@ -134,19 +140,20 @@ static int find_labels(const tri_table *table, const tri_preprocess *preprocess,
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels,
                             tri_fields *out) {
     *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
-    size_t texts[2] = {(size_t)preprocess->text[0].n, (size_t)preprocess->text[1].n},
-           columns = (size_t)preprocess->n_columns;
+    size_t texts = 0, columns = (size_t)preprocess->n_columns;
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) texts += (size_t)preprocess->text[t].n;
     int several = preprocess->separator && !*preprocess->separator;
     size_t labels = several ? (size_t)preprocess->n_classes : 0;
-    out->column = malloc((columns + texts[0] + texts[1] + labels + 1) * sizeof *out->column);
+    out->column = malloc((columns + texts + labels + 1) * sizeof *out->column);
     if (!out->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    out->text[0] = out->column + columns;
-    out->text[1] = out->text[0] + texts[0];
-    if (several) out->several = out->text[1] + texts[1];
+    if (several) out->several = out->column + columns + texts;
     tri_status status = TRI_OK;
-    for (int t = 0; t < 2; t++)
+    int *next = out->column + columns;
+    for (int t = 0; t < TRI_TEXTS_MAX; next += preprocess->text[t++].n) {
+        out->text[t] = next;
         for (int i = 0; i < preprocess->text[t].n && status == TRI_OK; i++)
-            status = tri__table_find(table, preprocess->text[t].at[i], &out->text[t][i]);
+            status = tri__table_find(table, preprocess->text[t].at[i], &next[i]);
+    }
     if (status == TRI_OK && !find_labels(table, preprocess, out)) {
         out->label = -1;
         if (need_labels) status = TRI_DATA;

@@ -17,6 +17,10 @@ void tri__values_free(tri_values *values);
 double tri__column_transform(const tri_column_stats *stats, double value);
 /* The one-hot index of a categorical value; n_categories if it is missing, or did not occur in training. */
 int tri__column_category(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field);
+/* Whether a column is read as text: of categories, or hashed. Any text is good there. */
+static inline int tri__column_is_text(const tri_column_stats *stats) {
+    return stats->category || stats->read_as.kind == TRI_FORM_HASHED;
+}
 /* A field as the column's numbers [stats->width]. TRI_NUMBER_GOOD, or why it is bad. */
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers);
@@ -58,7 +62,7 @@ typedef struct tri_fields {
     const tri_table *table;
     const tri_preprocess *preprocess;
     int *column;              /* [n_columns] of the table */
-    int *text[2];             /* [preprocess->text[t].n] */
+    int *text[TRI_TEXTS_MAX]; /* [preprocess->text[t].n] */
     int label;                /* -1: none */
     int *several;             /* [n_classes] columns of several labels that have one each, the first is `label`; NULL */
 } tri_fields;

@@ -76,7 +76,7 @@ static void count_places(const tri_loader *loader, buffer *into, int64_t row, in
     const tri_dataset *data = loader->spec.sampler->data;
     int all = loader->spec.sharers * loader->spec.parts, k = part - loader->spec.first_part / all * all;
     for (int t = 0; t < data->n_texts && k >= 0 && k < all; t++)
-        into->places[k][data->windows.joined ? 0 : t] += tri__micro_places(
+        into->places[k][tri__reader(&data->windows.readers, t)] += tri__micro_places(
             &loader->spec.micro, t, data->text[t].start[row + 1] - data->text[t].start[row]);
 }
 
@@ -84,7 +84,7 @@ static void count_places(const tri_loader *loader, buffer *into, int64_t row, in
 static void share_places(const tri_loader *loader, buffer *into) {
     int parts = loader->spec.parts;
     for (int k = 0; k < loader->spec.sharers * parts; k++)
-        for (int t = 0; t < loader->spec.micro.n_texts; t++) {
+        for (int t = 0; t < 2; t++) {
             int64_t rows = into->places[k][t] * loader->spec.micro.capacity[t].experts,
                     *most = &into->batch.part[k % parts].expert_rows[t];
             if (rows > *most) *most = rows;

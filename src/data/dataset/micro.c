@@ -19,8 +19,8 @@ static int64_t rounded(const tri_micro_spec *spec, int64_t tokens, int64_t seque
 
 static int is_windowed(const tri_micro_spec *spec) { return tri__windows_count(&spec->windows); }
 
-/* The text whose room a text's arrays have: of two that are joined, each may have all of it while rows are added. */
-static int room_of(const tri_micro_spec *spec, int text) { return spec->windows.joined ? 0 : text; }
+/* The encoder of a text. Each of its texts may have all of its room while rows are added. */
+static int reader(const tri_micro_spec *spec, int text) { return tri__reader(&spec->windows.readers, text); }
 
 static size_t label_words(const tri_micro_spec *spec) { return spec->words ? (size_t)spec->words : 1; }
 
@@ -29,7 +29,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
     size_t most = 0;
     tri_micro micro = {0};
     for (int t = 0; t < spec->n_texts; t++) {
-        int of = room_of(spec, t);
+        int of = reader(spec, t);
         size_t tokens = (size_t)rounded(spec, spec->tokens[of], is_windowed(spec) ? spec->sequences[of] : spec->rows);
         if (tokens > most) most = tokens;
         micro.ids[t] = tri__carve(base, at, tokens * sizeof *micro.ids[t]);
@@ -37,7 +37,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
         micro.key[t] = tri__carve(base, at, 2 * tokens * sizeof *micro.key[t]);
         size_t sequences = is_windowed(spec) ? (size_t)spec->sequences[of] : rows;
         micro.seq[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.seq[t]);
-        if (spec->capacity[t].experts)
+        if (of == t && spec->capacity[t].experts)
             micro.places[t] = tri__carve(base, at, (sequences + 1) * sizeof *micro.places[t]);
         if (!is_windowed(spec)) continue;
         micro.win[t] = tri__carve(base, at, (rows + 1) * sizeof *micro.win[t]);
@@ -48,6 +48,10 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
     micro.labels = tri__carve(base, at, rows * label_words(spec) * sizeof *micro.labels);
     if (spec->is_weighted) micro.weights = tri__carve(base, at, rows * sizeof *micro.weights);
     micro.keyn = tri__carve(base, at, 2 * rows * sizeof *micro.keyn);
+    if (spec->fused) {
+        micro.seqf = tri__carve(base, at, (rows + 1) * sizeof *micro.seqf);
+        micro.keyf = tri__carve(base, at, 2 * rows * (size_t)spec->fused * sizeof *micro.keyf);
+    }
     micro.row = tri__carve(base, at, rows * sizeof *micro.row);
     if (spec->ring) micro.spare = tri__carve(base, at, 2 * most * sizeof *micro.spare);
     if (base) *out = micro;
@@ -55,6 +59,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
 
 void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro) {
     micro->n = 0;
+    if (spec->fused) micro->seqf[0] = 0;
     for (int t = 0; t < spec->n_texts; t++) {
         micro->tokens[t] = micro->windows[t] = 0, micro->squares[t] = 0, micro->seq[t][0] = 0;
         if (is_windowed(spec)) micro->win[t][0] = 0;
@@ -63,8 +68,8 @@ void tri__micro_clear(const tri_micro_spec *spec, tri_micro *micro) {
 
 int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int text, int64_t length) {
     tri_packed packed = tri__windows_packed(&spec->windows, length);
-    TRI_ASSERT(micro->tokens[text] + packed.tokens <= spec->tokens[room_of(spec, text)]);
-    TRI_ASSERT(!is_windowed(spec) || micro->windows[text] + packed.windows <= spec->sequences[room_of(spec, text)]);
+    TRI_ASSERT(micro->tokens[text] + packed.tokens <= spec->tokens[reader(spec, text)]);
+    TRI_ASSERT(!is_windowed(spec) || micro->windows[text] + packed.windows <= spec->sequences[reader(spec, text)]);
     return micro->ids[text] + micro->tokens[text];
 }
 
@@ -72,7 +77,7 @@ int32_t *tri__micro_ids(const tri_micro_spec *spec, const tri_micro *micro, int 
 static void add_sequence(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t index, int64_t length,
                          int64_t row, int64_t first) {
     int64_t at = micro->tokens[text];
-    int32_t next = spec->position_base[text], pad = next - 1; /* -1 is not a token's id */
+    int32_t next = spec->position_base[reader(spec, text)], pad = next - 1; /* -1 is not a token's id */
     for (int64_t i = 0; i < length; i++) {
         micro->pos[text][at + i] = micro->ids[text][at + i] == pad ? pad : next++;
         micro->key[text][2 * (at + i)] = (int32_t)row;
@@ -87,8 +92,8 @@ static void add_sequence(const tri_micro_spec *spec, tri_micro *micro, int text,
 static void add_windows(const tri_micro_spec *spec, tri_micro *micro, int text, int64_t length, int64_t row) {
     const tri_windows *w = &spec->windows;
     int64_t n = tri__windows_packed(w, length).windows;
-    int64_t other = w->joined && text ? (int64_t)(w->most > 1 ? w->most : 1) * w->max_len : 0; /* places of the first */
-    tri__windows_expand(w, text, length, micro->ids[text] + micro->tokens[text]);
+    int64_t other = (int64_t)(w->most > 1 ? w->most : 1) * w->max_len * tri__reader_place(&w->readers, text);
+    tri__windows_expand(w, reader(spec, text), length, micro->ids[text] + micro->tokens[text]);
     for (int64_t k = 0; k < n; k++) {
         int64_t index = micro->windows[text]++, first = other + k * w->max_len;
         add_sequence(spec, micro, text, index, k + 1 < n ? w->max_len : length - k * w->stride, row, first);
@@ -116,12 +121,15 @@ void tri__micro_row(const tri_micro_spec *spec, tri_micro *micro, int64_t row, c
     else memset(to, 0, bytes);
     micro->keyn[2 * micro->n] = (int32_t)row;
     micro->keyn[2 * micro->n + 1] = 0;
+    for (int64_t t = 0, at = micro->n * spec->fused; t < spec->fused; t++)
+        micro->keyf[2 * (at + t)] = (int32_t)row, micro->keyf[2 * (at + t) + 1] = (int32_t)t;
+    if (spec->fused) micro->seqf[micro->n + 1] = (int32_t)((micro->n + 1) * spec->fused);
     micro->row[micro->n++] = row;
 }
 
 int64_t tri__micro_places(const tri_micro_spec *spec, int text, int64_t length) {
     const tri_windows *w = &spec->windows;
-    const tri_capacity *capacity = &spec->capacity[text];
+    const tri_capacity *capacity = &spec->capacity[reader(spec, text)];
     if (!capacity->experts) return 0;
     if (!is_windowed(spec)) return tri__capacity(capacity, length);
     int64_t n = tri__windows_packed(w, length).windows, places = tri__capacity(capacity, length - (n - 1) * w->stride);
@@ -152,23 +160,26 @@ static void spread(const tri_micro_spec *spec, const tri_micro *micro, int text,
         }
 }
 
-/* The second text's sequences follow those of the first; its win then counts among all. */
-static void join(const tri_micro_spec *spec, tri_micro *micro) {
-    int64_t at = micro->tokens[0], more = micro->tokens[1], first = micro->windows[0], windows = micro->windows[1];
-    TRI_ASSERT(at + more <= spec->tokens[0] && first + windows <= spec->sequences[0]);
-    memcpy(micro->ids[0] + at, micro->ids[1], (size_t)more * sizeof *micro->ids[0]);
-    memcpy(micro->pos[0] + at, micro->pos[1], (size_t)more * sizeof *micro->pos[0]);
-    memcpy(micro->key[0] + 2 * at, micro->key[1], 2 * (size_t)more * sizeof *micro->key[0]);
-    memcpy(micro->keyw[0] + 2 * first, micro->keyw[1], 2 * (size_t)windows * sizeof *micro->keyw[0]);
-    for (int64_t s = 1; s <= windows; s++) micro->seq[0][first + s] = (int32_t)at + micro->seq[1][s];
-    for (int64_t i = 0; i <= micro->n; i++) micro->win[1][i] += (int32_t)first;
-    micro->tokens[0] += more, micro->windows[0] += windows, micro->squares[0] += micro->squares[1];
-    micro->tokens[1] = micro->windows[1] = 0, micro->squares[1] = 0;
+/* A text's sequences follow those of the texts before it; its win then counts among all. */
+static void join(const tri_micro_spec *spec, tri_micro *micro, int text) {
+    int to = reader(spec, text);
+    int64_t at = micro->tokens[to], more = micro->tokens[text], first = micro->windows[to],
+            windows = micro->windows[text];
+    TRI_ASSERT(at + more <= spec->tokens[to] && first + windows <= spec->sequences[to]);
+    memcpy(micro->ids[to] + at, micro->ids[text], (size_t)more * sizeof *micro->ids[to]);
+    memcpy(micro->pos[to] + at, micro->pos[text], (size_t)more * sizeof *micro->pos[to]);
+    memcpy(micro->key[to] + 2 * at, micro->key[text], 2 * (size_t)more * sizeof *micro->key[to]);
+    memcpy(micro->keyw[to] + 2 * first, micro->keyw[text], 2 * (size_t)windows * sizeof *micro->keyw[to]);
+    for (int64_t s = 1; s <= windows; s++) micro->seq[to][first + s] = (int32_t)at + micro->seq[text][s];
+    for (int64_t i = 0; i <= micro->n; i++) micro->win[text][i] += (int32_t)first;
+    micro->tokens[to] += more, micro->windows[to] += windows, micro->squares[to] += micro->squares[text];
+    micro->tokens[text] = micro->windows[text] = 0, micro->squares[text] = 0;
 }
 
 void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro) {
-    if (spec->windows.joined) join(spec, micro);
-    for (int t = 0; t < (spec->windows.joined ? 1 : spec->n_texts); t++) {
+    for (int t = 0; t < spec->n_texts; t++)
+        if (reader(spec, t) != t) join(spec, micro, t);
+    for (int t = 0; t < spec->n_texts && reader(spec, t) == t; t++) {
         int64_t at = micro->tokens[t], sequences = is_windowed(spec) ? micro->windows[t] : micro->n;
         int64_t rows = rounded(spec, at, sequences);
         place_sequences(&spec->capacity[t], micro, t, sequences);

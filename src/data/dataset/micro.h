@@ -8,41 +8,44 @@
 
 /* One microbatch: only real tokens. T = tokens of a text, n = samples, W = windows of a text; a sample has one sequence
  * of each text, or one for each window of it. Unused texts have NULL arrays. Arrays indexed by token are zero-padded up
- * to the granule. Where both texts go through one encoder, after tri__micro_pad all sequences are in the arrays of the
- * first: those of all its samples, then the second's, and win[1] counts on from win[0]. For a ring of ranks they have
- * the tokens in the order of its runs (layout/runs.h). */
+ * to the granule. Where an encoder reads several texts, after tri__micro_pad all their sequences are in the arrays of
+ * the first of them: those of all its samples, then the next text's, and win counts on from one to the next. For a ring
+ * of ranks they have the tokens in the order of its runs (layout/runs.h). */
 typedef struct tri_micro {
-    int64_t n, tokens[2];
-    int64_t windows[2];       /* 0 where these are not counted */
-    int64_t expert_rows[2];   /* of all experts of a layer; 0 without */
-    double squares[2];        /* sum over sequences of length squared */
-    int32_t *ids[2];          /* [T] */
-    int32_t *pos[2];          /* [T] rows of the position table, from position_base on (see there) */
-    int32_t *key[2];          /* [T, 2] data row, place in the sequence, plus max_len for each window before it; of a
-                               * second text that is joined to the first, plus max_len for each window of a text */
-    int32_t *seq[2];          /* [n + 1], or [W + 1]: first token of each sequence, and T */
-    int32_t *places[2];       /* as seq: first place of each sequence in an expert's rows, and their number; NULL
-                               * without experts */
-    int32_t *win[2];          /* [n + 1] first window of each sample, and their end; NULL: windows are not counted */
-    int32_t *keyw[2];         /* [W, 2] the key of each window's first token; NULL likewise */
+    int64_t n, tokens[TRI_TEXTS_MAX];
+    int64_t windows[TRI_TEXTS_MAX]; /* 0 where these are not counted */
+    int64_t expert_rows[2];   /* by encoder, of all experts of a layer; 0 without */
+    double squares[TRI_TEXTS_MAX]; /* sum over sequences of length squared */
+    int32_t *ids[TRI_TEXTS_MAX]; /* [T] */
+    int32_t *pos[TRI_TEXTS_MAX]; /* [T] rows of the position table, from position_base on (see there) */
+    int32_t *key[TRI_TEXTS_MAX]; /* [T, 2] data row, place in the sequence, plus max_len for each window before it,
+                               * and for each window of a text for each text before it that its encoder reads */
+    int32_t *seq[TRI_TEXTS_MAX]; /* [n + 1], or [W + 1]: first token of each sequence, and T */
+    int32_t *places[2];       /* by encoder, as seq: first place of each sequence in an expert's rows, and their number;
+                               * NULL without experts */
+    int32_t *win[TRI_TEXTS_MAX]; /* [n + 1] first window of each sample, and their end; NULL: windows are not counted */
+    int32_t *keyw[TRI_TEXTS_MAX]; /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
     int32_t *labels;          /* [n, words]; zeros when the data has none */
     float *weights;           /* [n] factors of the rows' losses; NULL: all 1 */
     int32_t *keyn;            /* [n, 2] data row, 0 */
+    int32_t *seqf;            /* [n + 1] first token of each row in the fusion's layers; NULL: it has none */
+    int32_t *keyf;            /* [n * fused, 2] the keys of these tokens: data row, place */
     int64_t *row;             /* [n] data rows */
     int32_t *spare;           /* [2 * most tokens] scratch of a ring; NULL without */
 } tri_micro;
 
-/* What a microbatch has room for, and how its texts are numbered. */
+/* What a microbatch has room for, and how its texts are numbered; pairs are by encoder. */
 typedef struct tri_micro_spec {
     int n_texts, n_columns, is_weighted;
     int words;                /* of a row's label; 0: 1 */
+    int fused;                /* tokens of a row in the fusion's layers; 0: it has none */
     int64_t rows, tokens[2];  /* the most that it holds */
     int64_t sequences[2];     /* likewise, of windows; only where these are counted */
     tri_windows windows;      /* how texts are windowed */
     int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
                            * the position pad id */
-    tri_capacity capacity[2]; /* of the texts' experts */
+    tri_capacity capacity[2]; /* of the encoders' experts */
     int granule;          /* tokens are rounded up to it with zeros that belong to no sequence; 0: 1 */
     int ring;             /* ranks of a ring that share each sequence; 0: none */
 } tri_micro_spec;

@@ -3,9 +3,11 @@
  * the data are reported with file, line and column. */
 #include "data/dataset/preprocess.h"
 
+#include "base/hash.h"
 #include "base/sort.h"
 #include "data/dataset/field_values.h"
 #include "data/dataset/quantile.h"
+#include "data/dataset/tally.h"
 
 /* A fit in progress. */
 typedef struct fit {
@@ -111,9 +113,9 @@ static int most_categories(const fit *f) {
 }
 
 static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
-    char what[320], more[64] = "";
-    if (!f->spec->vectors)
-        snprintf(more, sizeof more, ", or set tabular to embedded (up to %d)", TRI_CATEGORY_ROWS_MAX);
+    char what[480], more[240];
+    snprintf(more, sizeof more, "%s; min_category_rows joins rare values, hashed_field_list takes names and codes",
+             f->spec->vectors ? "" : ", or set tabular to embedded (up to 65536)");
     snprintf(what, sizeof what,
              "is not a number, and the column has more than %d different values, too many for categories: leave it "
              "out of tab_field_list, or leave missing numbers empty%s",
@@ -130,31 +132,76 @@ static tri_status too_many(const fit *f, const tri_column_stats *stats, int colu
                      tri__table_path(f->table), stats->name, most_categories(f), more);
 }
 
+/* The frequent first; of equals, the one that comes first. */
+static int by_count(const void *a, const void *b) {
+    const struct tri_tally_entry *x = a, *y = b;
+    if (x->count != y->count) return x->count < y->count ? 1 : -1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* The frequent ones of the values that were counted, and how many are not. */
+static tri_status take_frequent(const fit *f, tri_column_stats *stats, int column, tri_tally *counts, tri_values *to) {
+    if (counts->n) qsort(counts->entry, (size_t)counts->n, sizeof *counts->entry, by_count);
+    for (int64_t i = 0; i < counts->n && counts->entry[i].count >= f->spec->min_rows && i < most_categories(f); i++) {
+        char form[TRI_CANONICAL_BYTES];
+        tri_field_text value = tri__table_field(f->table, counts->entry[i].first, column);
+        if (tri__values_add(to, tri__field_canonical(&f->made->reading, value, form)) < 0)
+            return no_memory(tri__table_path(f->table));
+    }
+    stats->joined = counts->n - to->n;
+    return to->n || !counts->n ? TRI_OK
+                               : tri__fail(TRI_DATA, "%s: column \"%s\" has no value in %lld rows (min_category_rows): "
+                                           "leave it out of tab_field_list, or list it in hashed_field_list",
+                                           tri__table_path(f->table), stats->name, (long long)f->spec->min_rows);
+}
+
+static tri_status no_value(const fit *f, const tri_column_stats *stats) {
+    return tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list",
+                     tri__table_path(f->table), stats->name);
+}
+
 static tri_status fit_categories(const fit *f, tri_column_stats *stats, int column) {
     TRI_OWNED(tri__values_free) tri_values found = {0};
+    TRI_OWNED(tri__tally_free) tri_tally counts = {0};
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         char form[TRI_CANONICAL_BYTES];
         tri_field_text value = tri__field_trim(tri__table_field(f->table, row, column));
-        int missing = tri__field_missing(&f->made->reading, value);
+        int missing = tri__field_missing(&f->made->reading, value), added = 1;
         stats->missing += missing && !f->bad[row];
         if (missing || f->bad[row]) value.length = 0;
         if (value.length > TRI_CATEGORY_BYTES)
             return tri__field_fail(f->table, row, column,
                                    "is too long for a category: leave the column out of tab_field_list");
-        if (value.length && tri__values_add(&found, tri__field_canonical(&f->made->reading, value, form)) < 0)
-            return no_memory(tri__table_path(f->table));
+        if (value.length) value = tri__field_canonical(&f->made->reading, value, form);
+        if (value.length && f->spec->min_rows > 1)
+            added = tri__tally_add(&counts, tri__hash64(0, value.text, value.length), row) >= 0;
+        else if (value.length) added = tri__values_add(&found, value) >= 0;
+        if (!added) return no_memory(tri__table_path(f->table));
         if (found.n > most_categories(f)) return too_many(f, stats, column);
         tri__rows_passed(f->table, row);
     }
-    if (found.n == 0)
-        return tri__fail(TRI_DATA, "%s: column \"%s\" has no value in any row; leave it out of tab_field_list",
-                         tri__table_path(f->table), stats->name);
+    if (f->spec->min_rows > 1) TRI_TRY(take_frequent(f, stats, column, &counts, &found));
+    if (found.n == 0) return no_value(f, stats);
     stats->category = found.at, stats->n_categories = found.n;
     found = (tri_values){0};
     stats->vectors = f->spec->vectors;
     stats->width = stats->vectors ? 1 : stats->n_categories + 1;
     stats->transform = TRI_TRANSFORM_NONE;
     return TRI_OK;
+}
+
+/* Texts that are hashed have no statistics. */
+static tri_status fit_hashed(const fit *f, tri_column_stats *stats, int column) {
+    int64_t rows = tri__table_rows(f->table), good = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        good += !f->bad[row];
+        stats->missing += !f->bad[row] &&
+                          tri__field_missing(&f->made->reading, tri__table_field(f->table, row, column));
+        tri__rows_passed(f->table, row);
+    }
+    stats->width = stats->read_as.buckets, stats->transform = TRI_TRANSFORM_NONE;
+    stats->vectors = f->spec->vectors;
+    return stats->missing < good ? TRI_OK : no_value(f, stats);
 }
 
 /* Counts of a column's values, of its numbers (too large and infinite ones too), and of values that are not usable. */
@@ -205,7 +252,13 @@ static tri_status mark_wrong(const fit *f, int column, const tri_value_form *for
 /* Determines whether a column is categorical, and if not, how its values are written. */
 static tri_status find_kind(const fit *f, const char *name, int column, struct source *out) {
     out->categorical = tri__texts_has(&f->spec->categorical, name);
-    if (out->categorical) return TRI_OK;
+    if (tri__texts_has(&f->spec->hashed, name))
+        out->form = (tri_value_form){.kind = TRI_FORM_HASHED, .buckets = f->spec->buckets};
+    if (out->categorical || out->form.kind) return TRI_OK;
+    if (tri__texts_has(&f->spec->boolean, name)) {
+        out->form.kind = TRI_FORM_BOOLEAN;
+        return mark_wrong(f, column, &out->form);
+    }
     tally count = count_numbers(f, column, &out->form);
     if (!count.wrong) return TRI_OK;
     tri_form_found found;
@@ -234,7 +287,7 @@ static tri_status copy_texts(const tri_texts *from, tri_texts *to) {
 static tri_status fit_names(fit *f, int *label) {
     const tri_preprocess_spec *spec = f->spec;
     TRI_TRY(copy_text(spec->label_name, &f->made->label_name));
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < tri__preprocess_texts(spec->text); t++) {
         TRI_TRY(copy_texts(&spec->text[t], &f->made->text[t]));
         for (int i = 0, column; i < spec->text[t].n; i++)
             TRI_TRY(tri__table_find(f->table, spec->text[t].at[i], &column));
@@ -286,9 +339,10 @@ static tri_status fit_column(fit *f, int c, int part) {
     tri_column_stats *stats = &f->made->column[f->made->n_columns++];
     TRI_TRY(copy_text(f->spec->columns.at[c], &stats->name));
     stats->read_as = from->form, stats->read_as.part = (tri_date_part)part;
-    TRI_TRY(from->categorical ? fit_categories(f, stats, f->place[c]) : fit_numeric(f, stats, f->place[c]));
-    f->made->width += stats->width;
-    return TRI_OK;
+    TRI_TRY(from->categorical                     ? fit_categories(f, stats, f->place[c])
+            : from->form.kind == TRI_FORM_HASHED ? fit_hashed(f, stats, f->place[c])
+                                                 : fit_numeric(f, stats, f->place[c]));
+    return tri__preprocess_widen(f->made, stats);
 }
 
 /* Rows whose label is not what it should be are bad. */
@@ -435,7 +489,7 @@ void tri__preprocess_free(tri_preprocess *preprocess) {
     if (preprocess->target) free_column(preprocess->target);
     free(preprocess->target);
     free_texts(preprocess->label, preprocess->n_classes);
-    for (int t = 0; t < 2; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) free_texts(preprocess->text[t].at, preprocess->text[t].n);
     free_texts(preprocess->reading.missing.at, preprocess->reading.missing.n);
     TRI_FREE((void *)preprocess->vectors.at, preprocess->column, preprocess->label_form);
     TRI_FREE(preprocess->label_name, preprocess->separator, preprocess);
@@ -460,6 +514,8 @@ static void describe_column(const tri_preprocess *preprocess, int c, tri_buffer 
     else tri__buffer_put(out, "%s", tri__form_words(&stats->read_as, form));
     for (int i = c; date && i < tri__preprocess_next(preprocess, c); i++)
         tri__buffer_put(out, "%s %s", i > c ? "," : " as", tri__date_part_names[preprocess->column[i].read_as.part]);
+    if (stats->joined)
+        tri__buffer_put(out, ", %lld rare value%s joined", (long long)stats->joined, stats->joined == 1 ? "" : "s");
     if (stats->n_edges && !date) tri__buffer_put(out, ", %d bin%s", n_bins, n_bins > 1 ? "s" : "");
     if (stats->missing) tri__buffer_put(out, ", %lld missing", (long long)stats->missing);
 }

@@ -1,11 +1,11 @@
-/* preprocess_json.c - preprocessing as JSON, version 4: in checkpoints as preprocessing.json, and in token stores. It
- * is validated like any input when read: a checkpoint is not trusted. Categories and labels of versions before it are
- * as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists the
- * keys. */
+/* preprocess_json.c - preprocessing as JSON, version 4 or 5: in checkpoints as preprocessing.json, and in token stores.
+ * It is validated like any input when read: a checkpoint is not trusted. Categories and labels of versions before it
+ * are as the training table spelt them; their canonical forms are found when they are read. docs/guide/data.md lists
+ * the keys. */
 
 #include "data/dataset/field_values.h"
 
-enum { VERSION = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* written for new models; and before */
+enum { VERSION = 5, CANONICAL = 4, WITH_VECTORS = 3, AS_SPELT = 2, BEFORE_READING = 1 }; /* 4: without newer forms */
 static const char *const transforms[] = {"standard", "quantile_normal", "none", "log"};
 static const char *const vectors[] = {"none", "piecewise", "periodic"};
 static const char *const fills[] = {"median", "mean", "zero"};
@@ -24,14 +24,21 @@ static tri_json *form_json(const tri_value_form *form) {
     if (form->kind == TRI_FORM_AMOUNT)
         return tri__json_pack("{s:s, s:o, s:s}", "kind", "amount", "decimal_mark", mark_json(form->mark), "unit",
                               form->unit);
+    if (form->kind == TRI_FORM_BOOLEAN) return tri__json_pack("{s:s}", "kind", "boolean");
+    if (form->kind == TRI_FORM_HASHED)
+        return tri__json_pack("{s:s, s:i}", "kind", "hashed", "buckets", form->buckets);
     return tri__json_pack("{s:s, s:s, s:b, s:b, s:s}", "kind", "date", "order", tri__date_orders[form->order], "zoned",
                           form->zoned, "clock", form->clock, "part", tri__date_part_names[form->part]);
 }
 
 static tri_json *column_json(const tri_column_stats *s) {
-    if (s->category)
-        return tri__json_pack("{s:s, s:I, s:o}", "name", s->name, "missing", (tri_json_int)s->missing, "categories",
-                              tri__json_strings(s->category, s->n_categories));
+    if (tri__column_is_text(s)) {
+        tri_json *text = tri__json_pack("{s:s, s:I}", "name", s->name, "missing", (tri_json_int)s->missing);
+        if (s->category) tri__json_set_new(text, "categories", tri__json_strings(s->category, s->n_categories));
+        else tri__json_set_new(text, "form", form_json(&s->read_as));
+        if (s->joined) tri__json_set_new(text, "joined", tri__json_integer(s->joined));
+        return text;
+    }
     tri_json *column = tri__json_pack("{s:s, s:I, s:s, s:f}", "name", s->name, "missing", (tri_json_int)s->missing,
                                       "transform", transforms[s->transform], "fill", s->fill);
     if (s->read_as.kind != TRI_FORM_PLAIN) tri__json_set_new(column, "form", form_json(&s->read_as));
@@ -45,16 +52,27 @@ static tri_json *column_json(const tri_column_stats *s) {
     return column;
 }
 
+/* Texts beyond the second have a column each. */
+static void add_texts(const tri_texts text[static TRI_TEXTS_MAX], tri_json *to) {
+    tri_json *list = tri__json_array();
+    for (int t = 2; t < tri__preprocess_texts(text); t++) tri__json_append_new(list, tri__json_string(text[t].at[0]));
+    tri__json_set_filled(to, "further_texts", list);
+}
+
 tri_json *tri__preprocess_json(const tri_preprocess *p) {
     tri_json *columns = tri__json_array();
-    for (int c = 0; c < p->n_columns; c++) tri__json_append_new(columns, column_json(&p->column[c]));
-    int version = !p->as_spelt ? VERSION : p->embedding ? WITH_VECTORS : AS_SPELT;
+    int version = !p->as_spelt ? CANONICAL : p->embedding ? WITH_VECTORS : AS_SPELT;
+    for (int c = 0; c < p->n_columns; c++) {
+        tri__json_append_new(columns, column_json(&p->column[c]));
+        if (p->column[c].read_as.kind >= TRI_FORM_BOOLEAN) version = VERSION;
+    }
     tri_json *made = tri__json_pack(
         "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name,
         "label_by_index", p->label_by_index, "labels", tri__json_strings(p->label, p->n_classes),
         "primary_text", tri__json_strings(p->text[0].at, p->text[0].n), "secondary_text",
         tri__json_strings(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
         tri__json_strings(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+    add_texts(p->text, made);
     if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
     if (p->target) tri__json_set_new(made, "target", column_json(p->target));
     if (p->separator) tri__json_set_new(made, "separator", tri__json_string(p->separator));
@@ -63,7 +81,7 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
 
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
     tri_json *made = tri__json_pack(
-        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", VERSION, "label_name",
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", CANONICAL, "label_name",
         s->label_name, "primary_text", tri__json_strings(s->text[0].at, s->text[0].n), "secondary_text",
         tri__json_strings(s->text[1].at, s->text[1].n), "columns", tri__json_strings(s->columns.at, s->columns.n),
         "categorical", tri__json_strings(s->categorical.at, s->categorical.n), "label_list",
@@ -71,9 +89,14 @@ tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
         "transform", transforms[s->transform], "skip", s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark",
         mark_json(s->reading.decimal), "missing_values",
         tri__json_strings(s->reading.missing.at, s->reading.missing.n));
+    add_texts(s->text, made);
     if (s->date_order) tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
     if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
     if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));
+    if (s->hashed.n) tri__json_set_new(made, "hashed", tri__json_strings(s->hashed.at, s->hashed.n));
+    if (s->hashed.n) tri__json_set_new(made, "buckets", tri__json_integer(s->buckets));
+    if (s->boolean.n) tri__json_set_new(made, "boolean", tri__json_strings(s->boolean.at, s->boolean.n));
+    if (s->min_rows > 1) tri__json_set_new(made, "min_rows", tri__json_integer(s->min_rows));
     if (s->is_number) tri__json_set_new(made, "target", tri__json_string(transforms[s->target]));
     if (s->separator) tri__json_set_new(made, "separator", tri__json_string(s->separator));
     if (s->level) tri__json_set_new(made, "levels", reals_json(s->level, s->n_classes));
@@ -119,6 +142,7 @@ static tri_status parse_categories(const tri_json *from, const char *name, tri_c
         if (strcmp(to->category[i - 1], to->category[i]) >= 0)
             return tri__fail(TRI_DATA, "%s: the categories of column \"%s\" are not sorted", name, to->name);
     to->width = to->vectors ? 1 : to->n_categories + 1;
+    to->joined = tri__whole_in(from, "joined");
     to->transform = TRI_TRANSFORM_NONE;
     return TRI_OK;
 }
@@ -160,13 +184,14 @@ static tri_status parse_transform(const tri_json *from, const char *name, tri_co
 }
 
 static tri_status parse_form(const tri_json *from, const char *name, tri_column_stats *to) {
-    static const char *const kinds[] = {"plain", "amount", "date"};
+    static const char *const kinds[] = {"plain", "amount", "date", "boolean", "hashed"};
     tri_value_form *form = &to->read_as;
     if (!from) return TRI_OK;
-    int kind = choice(from, "kind", kinds, 3), mark = choice(from, "decimal_mark", marks, 2);
+    int kind = choice(from, "kind", kinds, 5), mark = choice(from, "decimal_mark", marks, 2);
     int order = choice(from, "order", tri__date_orders, TRI_DATE_ORDERS),
         part = choice(from, "part", tri__date_part_names, TRI_DATE_PARTS);
     const char *unit = tri__text_in(from, "unit");
+    tri_json_int buckets = tri__whole_in(from, "buckets");
     if (kind == TRI_FORM_AMOUNT && mark >= 0 && unit && strlen(unit) < TRI_UNIT_BYTES) {
         *form = (tri_value_form){.kind = TRI_FORM_AMOUNT, .mark = marks[mark][0]};
         strcpy(form->unit, unit);
@@ -174,8 +199,11 @@ static tri_status parse_form(const tri_json *from, const char *name, tri_column_
         *form = (tri_value_form){.kind = TRI_FORM_DATE, .order = (tri_date_order)order, .part = (tri_date_part)part,
                                  .zoned = tri__json_is_true(tri__json_get(from, "zoned")),
                                  .clock = tri__json_is_true(tri__json_get(from, "clock"))};
+    } else if (kind == TRI_FORM_BOOLEAN || (kind == TRI_FORM_HASHED && buckets > 1 && buckets <= TRI_BUCKETS_MAX)) {
+        *form = (tri_value_form){.kind = (tri_form_kind)kind, .buckets = kind == TRI_FORM_HASHED ? (int)buckets : 0};
     } else {
-        return tri__fail(TRI_DATA, "%s: form of column \"%s\" must be an amount's or a date's", name, to->name);
+        return tri__fail(TRI_DATA, "%s: form of column \"%s\" must be that of an amount, a date, a boolean, or a text "
+                         "hashed into 2 to %d buckets", name, to->name, TRI_BUCKETS_MAX);
     }
     return TRI_OK;
 }
@@ -184,12 +212,14 @@ static tri_status parse_column(const tri_json *from, const char *name, tri_colum
     TRI_TRY(parse_text(tri__json_get(from, "name"), "name of a column", name, &to->name));
     to->missing = tri__whole_in(from, "missing");
     if (tri__json_get(from, "categories")) return parse_categories(from, name, to);
+    TRI_TRY(parse_form(tri__json_get(from, "form"), name, to));
+    to->width = to->read_as.buckets, to->transform = TRI_TRANSFORM_NONE;
+    if (to->read_as.kind == TRI_FORM_HASHED) return TRI_OK;
     int which = choice(from, "transform", transforms, 4);
     if (which < 0)
         return tri__fail(TRI_DATA, "%s: transform of column \"%s\" must be standard, quantile_normal or none", name,
                          to->name);
     to->transform = (tri_transform)which, to->width = 1;
-    TRI_TRY(parse_form(tri__json_get(from, "form"), name, to));
     TRI_TRY(parse_number(from, "fill", name, &to->fill));
     TRI_TRY(parse_transform(from, name, to));
     static const rising edges = {"edges", 2, TRI_BINS_MAX + 1, 1};
@@ -246,21 +276,35 @@ static tri_status parse_reading(const tri_json *json, const char *name, tri_read
     return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
 }
 
+static tri_status parse_further(const tri_json *list, const char *name, tri_texts text[static TRI_TEXTS_MAX]) {
+    size_t n = tri__json_size(list);
+    if (n && (!text[1].n || n > TRI_TEXTS_MAX - 2))
+        return tri__fail(TRI_DATA, "%s: %zu further_texts after %d texts; at most %d in all", name, n,
+                         1 + !!text[1].n, TRI_TEXTS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        TRI_TRY(TRI_NEW(text[i + 2].at, 1, name));
+        TRI_TRY(parse_text(tri__json_at(list, i), "further_texts", name, &text[i + 2].at[0]));
+        text[i + 2].n = 1;
+    }
+    return TRI_OK;
+}
+
 static tri_status parse(const tri_json *json, const char *name, tri_preprocess *made) {
     const tri_json *columns = tri__json_get(json, "columns");
     tri_json_int version = tri__whole_in(json, "version");
     if (version < BEFORE_READING || version > VERSION)
         return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
                          (long long)version, BEFORE_READING, VERSION);
-    if (version == WITH_VECTORS || (version == VERSION && tri__json_get(json, "vectors")))
+    if (version == WITH_VECTORS || (version >= CANONICAL && tri__json_get(json, "vectors")))
         TRI_TRY(parse_vectors(json, name, &made->embedding));
     made->reading.decimal = '.';
-    made->as_spelt = version < VERSION;
+    made->as_spelt = version < CANONICAL;
     if (version != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
     TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));
     TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
     TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));
     TRI_TRY(parse_texts(json, "secondary_text", name, &made->text[1].at, &made->text[1].n));
+    TRI_TRY(parse_further(tri__json_get(json, "further_texts"), name, made->text));
     made->label_by_index = tri__json_is_true(tri__json_get(json, "label_by_index"));
     if (!made->n_classes) return tri__fail(TRI_DATA, "%s: labels must not be empty", name);
     TRI_TRY(tri__labels_forms(made));
@@ -268,7 +312,7 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     const tri_json *target = tri__json_get(json, "target");
     if (target) TRI_TRY(TRI_NEW(made->target, 1, name));
     if (target) TRI_TRY(parse_column(target, name, made->target));
-    if (target && made->target->category) return tri__fail(TRI_DATA, "%s: target must be a number's", name);
+    if (target && tri__column_is_text(made->target)) return tri__fail(TRI_DATA, "%s: target must be a number's", name);
     if (target && tri__json_get(json, "separator")) {
         TRI_TRY(parse_text(tri__json_get(json, "separator"), "separator", name, &made->separator));
         made->target->width = made->n_classes;
@@ -280,7 +324,7 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
         made->column[c].vectors = made->embedding;
         TRI_TRY(parse_column(tri__json_at(columns, (size_t)c), name, &made->column[c]));
         if (made->as_spelt && made->column[c].category) TRI_TRY(find_forms(name, &made->reading, &made->column[c]));
-        made->width += made->column[c].width;
+        TRI_TRY(tri__preprocess_widen(made, &made->column[c]));
     }
     return tri__vectors_make(made);
 }

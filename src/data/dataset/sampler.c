@@ -104,13 +104,14 @@ static void lower_to(int64_t *minimum, int64_t value) {
     if (!*minimum || value < *minimum) *minimum = value;
 }
 
-/* What a row takes of each text, of both in the first's place where they share an encoder. */
+/* What a row takes of each encoder. */
 static void take_row(const tri_sampler *sampler, int64_t row, tri_packed of[static 2]) {
-    of[0] = tri__dataset_packed(sampler->data, 0, row), of[1] = (tri_packed){0};
-    if (sampler->data->n_texts > 1) of[1] = tri__dataset_packed(sampler->data, 1, row);
-    if (!sampler->data->windows.joined) return;
-    of[0].tokens += of[1].tokens, of[0].windows += of[1].windows;
-    of[1] = (tri_packed){0};
+    of[0] = of[1] = (tri_packed){0};
+    for (int t = 0; t < sampler->data->n_texts; t++) {
+        tri_packed packed = tri__dataset_packed(sampler->data, t, row),
+                   *to = &of[tri__reader(&sampler->data->windows.readers, t)];
+        to->tokens += packed.tokens, to->windows += packed.windows;
+    }
 }
 
 /* The shortest sequences, where windows are not counted. */

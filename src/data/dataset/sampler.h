@@ -23,13 +23,13 @@ void tri__sampler_close(tri_sampler *sampler);
 int64_t tri__sampler_batches(const tri_sampler *sampler); /* of one epoch */
 /* Rows of batch k of an epoch; valid until the epoch changes. Returns how many. */
 int64_t tri__sampler_batch(tri_sampler *sampler, int64_t epoch, int64_t k, const int64_t **rows);
-/* Splits rows into sampler->parts greedily: longest first (tokens of both texts, ties by row), each to the part with
+/* Splits rows into sampler->parts greedily: longest first (tokens of all texts, ties by row), each to the part with
  * the fewest tokens so far (ties to the lowest part); inside a part rows keep the batch's order. part[i] is row i's
  * part. */
 void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, int32_t *part);
-/* The largest microbatch of epochs [0, epochs): rows, and tokens and windows of each text (of both in the first's
- * place where they share an encoder), each maximised separately. Of a run that visits more than TRI_MAXIMA_ROWS rows,
- * bounds by the longest rows instead, which any order keeps. TRI_STOPPED by a signal. */
+/* The largest microbatch of epochs [0, epochs): rows, and tokens and windows of each encoder, each maximised
+ * separately. Of a run that visits more than TRI_MAXIMA_ROWS rows, bounds by the longest rows instead, which any order
+ * keeps. TRI_STOPPED by a signal. */
 enum { TRI_MAXIMA_ROWS = 1 << 24 };
 typedef struct tri_sampler_maxima {
     int64_t rows, tokens[2];

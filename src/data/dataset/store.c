@@ -70,7 +70,7 @@ static int fits(const header *h, tri_section section) {
     case TRI_SECTION_NUMBERS: return bytes == rows * (uint64_t)h->width * sizeof(float);
     case TRI_SECTION_PARTS: return bytes == 0 || bytes == rows;
     case TRI_SECTION_START0: return bytes == (rows + 1) * sizeof(int64_t);
-    case TRI_SECTION_START1: return bytes == 0 || bytes == (rows + 1) * sizeof(int64_t);
+    case TRI_SECTION_START1: return bytes % ((rows + 1) * sizeof(int64_t)) == 0;
     case TRI_SECTION_LABELS:
     case TRI_SECTION_IDS0:
     case TRI_SECTION_IDS1: return bytes % sizeof(int32_t) == 0;

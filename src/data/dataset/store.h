@@ -21,8 +21,8 @@ typedef enum tri_section {
     TRI_SECTION_LABELS,      /* 4-byte words, as many for each row; empty: none */
     TRI_SECTION_IDS0,        /* int32 [tokens] */
     TRI_SECTION_START0,      /* int64 [n + 1] */
-    TRI_SECTION_IDS1,
-    TRI_SECTION_START1,      /* empty: no second text */
+    TRI_SECTION_IDS1,        /* of all further texts, one after the other */
+    TRI_SECTION_START1,      /* int64 [texts - 1, n + 1]; empty: no second text */
     TRI_SECTION_PARTS,       /* uint8 [n] tri_rows_for; empty: the table is not divided */
     TRI_SECTION_NOTES,       /* JSON: skipped rows, preprocessing fitted on this table */
     TRI_SECTION_COUNT

@@ -41,8 +41,9 @@ static void put_list(char *out, size_t size, const char *text) {
     tri__text_append(out, size, ", ", "\"%.60s\"", text);
 }
 
-/* What training had in a column. */
-static void known_values(const tri_preprocess *preprocess, const char *column, char *out, size_t size) {
+/* What training had in a column; returns whether it joined rare values of it. */
+static int known_values(const tri_preprocess *preprocess, const char *column, char *out, size_t size) {
+    int64_t joined = 0;
     out[0] = 0;
     for (int c = 0; c < preprocess->n_columns; c++) {
         const tri_column_stats *stats = &preprocess->column[c];
@@ -51,7 +52,9 @@ static void known_values(const tri_preprocess *preprocess, const char *column, c
             char brief[TRI_UNSEEN_BYTES];
             put_list(out, size, tri__text_brief(stats->category[i], 40, brief, sizeof brief));
         }
+        joined += stats->joined;
     }
+    return joined > 0;
 }
 
 tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_preprocess *preprocess, int allowed,
@@ -64,16 +67,16 @@ tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_pre
         char shown[300] = "", known[300], some[32], all[32];
         for (size_t k = 0; (text = tri__json_string_value(tri__json_at(examples, k))); k++)
             put_list(shown, sizeof shown, text);
-        known_values(preprocess, column ? column : "", known, sizeof known);
-        if (unseen == values && !allowed)
+        int joined = known_values(preprocess, column ? column : "", known, sizeof known);
+        if (unseen == values && !allowed && !joined)
             return tri__fail(TRI_DATA,
                              "%s: column \"%.80s\": training had none of its %s value%s, for example %s; it had, for "
                              "example, %s. Write them as there, or give --allow-unknown, which takes them as unknown",
                              path, column, tri__text_count(values, all), values == 1 ? "" : "s", shown, known);
         tri__say(log, TRI_LOG_WARN,
-                 "%s: column \"%.80s\": training did not have %s of its %s value%s, for example %s; they count as "
-                 "unknown", path, column, tri__text_count(unseen, some), tri__text_count(values, all),
-                 values == 1 ? "" : "s", shown);
+                 "%s: column \"%.80s\": training did not have%s %s of its %s value%s, for example %s; they count as "
+                 "unknown", path, column, joined ? ", or joined as rare," : "", tri__text_count(unseen, some),
+                 tri__text_count(values, all), values == 1 ? "" : "s", shown);
     }
     return TRI_OK;
 }

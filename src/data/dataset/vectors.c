@@ -42,17 +42,26 @@ float tri__edges_place(const tri_column_stats *stats, float x) {
     return (float)fmin(fmax(place, -1), stats->n_edges);
 }
 
+tri_status tri__preprocess_widen(tri_preprocess *p, const tri_column_stats *stats) {
+    enum { MOST = 1 << 24 };
+    p->width += stats->width;
+    if (p->width <= MOST) return TRI_OK;
+    return tri__fail(TRI_DATA, "column \"%s\": with it a row has %d numbers; at most %d are possible", stats->name,
+                     p->width, MOST);
+}
+
 tri_status tri__vectors_make(tri_preprocess *p) {
-    p->vectors = (tri_columns){.n = p->width};
+    p->vectors = (tri_columns){.n = p->width, .n_at = p->n_columns};
     if (!p->embedding) return TRI_OK;
     tri_column *at;
     TRI_TRY(TRI_NEW(at, p->n_columns + 1, "the columns"));
     for (int c = 0; c < p->n_columns; c++) {
         const tri_column_stats *stats = &p->column[c];
         if (stats->category) at[c] = (tri_column){.kind = TRI_COLUMN_CATEGORY, .count = stats->n_categories};
+        else if (stats->read_as.kind == TRI_FORM_HASHED) at[c] = (tri_column){TRI_COLUMN_HASHED, stats->width, 0};
         else if (p->embedding == TRI_VECTORS_PERIODIC) at[c].kind = TRI_COLUMN_PERIODIC;
         else at[c] = (tri_column){.kind = TRI_COLUMN_PIECEWISE, .count = stats->n_edges - 1};
-        at[c].has_missing = !stats->category && stats->missing > 0;
+        at[c].has_missing = at[c].kind < TRI_COLUMN_CATEGORY && stats->missing > 0;
     }
     p->vectors.at = at;
     return TRI_OK;

@@ -17,8 +17,8 @@ tri_packed tri__windows_packed(const tri_windows *w, int64_t length) {
 }
 
 /* Last window first: the content of window k moves to k * max_len, at or behind where it and all before it are. */
-void tri__windows_expand(const tri_windows *w, int text, int64_t length, int32_t *ids) {
-    int64_t before = w->before[text], after = w->after[text], n = tri__windows_packed(w, length).windows;
+void tri__windows_expand(const tri_windows *w, int encoder, int64_t length, int32_t *ids) {
+    int64_t before = w->before[encoder], after = w->after[encoder], n = tri__windows_packed(w, length).windows;
     int32_t special[TRI_WINDOWS_SPECIALS];
     if (n == 1) return;
     TRI_ASSERT(after <= TRI_WINDOWS_SPECIALS && w->stride <= w->max_len - before - after);

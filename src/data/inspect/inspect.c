@@ -7,12 +7,13 @@ const char *tri__split_name(int split) {
 }
 
 const char *tri__inspect_kind_name(tri_inspect_kind kind) {
-    static const char *const names[] = {"empty", "constant", "id", "numeric", "categorical", "text", "date", "amount"};
+    static const char *const names[] = {"empty", "constant", "id", "numeric", "categorical", "text", "date", "amount",
+                                        "boolean", "name", "code"};
     return names[kind];
 }
 
 const char *tri__inspect_role_name(tri_inspect_role role) {
-    static const char *const names[] = {"", "label", "primary", "secondary", "tabular"};
+    static const char *const names[] = {"", "label", "primary", "secondary", "tabular", "text"};
     return names[role];
 }
 
@@ -139,7 +140,8 @@ void tri__inspect_free(tri_inspection *inspection) {
     for (int i = 0; i < inspection->n_warnings; i++) free(inspection->warning[i].text);
     for (int i = 0; i < inspection->n_classes; i++) free(inspection->classes[i].label);
     for (int c = 0; c < inspection->n_columns; c++)
-        TRI_FREE(inspection->column[c].name, inspection->column[c].example, inspection->column[c].left_out);
+        TRI_FREE(inspection->column[c].name, inspection->column[c].example, inspection->column[c].left_out,
+                 inspection->column[c].reason);
     for (int s = 0; s < TRI_SPLITS; s++) free(inspection->split[s].path);
     TRI_FREE(inspection->warning, inspection->further, inspection->classes, inspection->column, inspection);
 }

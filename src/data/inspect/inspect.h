@@ -4,6 +4,7 @@
 
 #include "data/table/value_form.h"
 #include "data/text/tokenizer.h"
+#include "layout/texts.h"
 
 enum {
     TRI_INSPECT_QUARTILES = 5, /* least, quarters, most */
@@ -25,7 +26,10 @@ typedef enum tri_inspect_kind {
     TRI_INSPECT_CATEGORICAL, /* few distinct values, not all numbers */
     TRI_INSPECT_TEXT,
     TRI_INSPECT_DATE,        /* dates or times: tri_inspect_column.form */
-    TRI_INSPECT_AMOUNT       /* numbers with a currency, a percent sign or thousands separators: likewise */
+    TRI_INSPECT_AMOUNT,      /* numbers with a currency, a percent sign or thousands separators: likewise */
+    TRI_INSPECT_BOOLEAN,     /* yes and no: likewise */
+    TRI_INSPECT_NAME,        /* few words each, many values: hashed, likewise */
+    TRI_INSPECT_CODE         /* the same, most with digits */
 } tri_inspect_kind;
 
 /* The role of a column: configured, or else guessed. */
@@ -34,7 +38,8 @@ typedef enum tri_inspect_role {
     TRI_INSPECT_LABEL,
     TRI_INSPECT_PRIMARY,
     TRI_INSPECT_SECONDARY,
-    TRI_INSPECT_TABULAR
+    TRI_INSPECT_TABULAR,
+    TRI_INSPECT_FURTHER /* a text beyond the second */
 } tri_inspect_role;
 
 /* Lengths of a text column in tokens, including special tokens ([CLS], [SEP]). */
@@ -53,6 +58,7 @@ typedef struct tri_inspect_column {
     tri_inspect_role role;
     int candidate;                  /* it could be the label; 2: its name says so */
     char *left_out;                 /* why it is unused; NULL: it is used */
+    char *reason;                   /* why a tabular column is what it is, where its values do not show it; else NULL */
     int64_t missing[TRI_SPLITS]; /* empty values, and except in texts those that mean "missing"; -1: that table has no
                                     such column */
     /* of the described table (tri_inspection.base): */
@@ -60,6 +66,9 @@ typedef struct tri_inspect_column {
     int64_t marked;                 /* values that mean "missing"; 0 in a text */
     int64_t numbers;                /* decimal numbers among the filled values */
     int64_t dates, amounts;         /* likewise */
+    int64_t yes, no;                /* values that mean these, in words or as 1 and 0 */
+    int64_t digits;                 /* values with a digit */
+    double pieces;                  /* mean per value: estimated tokens */
     tri_form_found form;            /* of a date or amount: how training reads it, or why it cannot */
     int whole, rising;              /* all numbers are integers; each is larger than the one before */
     int key;                        /* nearly all values are distinct */
@@ -101,6 +110,7 @@ typedef struct tri_inspection {
     int label, primary, secondary;     /* columns; -1: none */
     int *further;                      /* [n_further] columns joined to the secondary text, in their order */
     int n_further;
+    int text[TRI_TEXTS_MAX], n_texts;  /* columns of all texts, the primary one first */
     int label_given, texts_given, tabular_given; /* configured, not guessed */
     tri_inspect_class *classes;        /* of base's labels, in class order; those only in other tables come last */
     int n_several;       /* different labels of the label's cells, where these hold several; 0: they do not */
@@ -120,8 +130,10 @@ typedef struct tri_inspect_spec {
     int has_columns;                          /* label has several columns, between commas */
     char *const *further;                     /* [n_further], joined to the secondary text, which must then be given */
     int n_further;
+    tri_texts texts;                          /* of more than two texts all; empty: guessed */
     char *const *tabular;                     /* [n_tabular]; NULL: guessed */
     int n_tabular;
+    int64_t buckets;                          /* of hashed columns */
     int is_number;                            /* the label's: 1 or 0; -1: guessed from its values */
     const tri_tokenizer *tokenizer[2]; /* [1] for the secondary text, [0] for all others; NULL: lengths are estimated */
     tri_texts label_list;                     /* given labels, which never mean "missing"; empty: from the data */
@@ -138,10 +150,17 @@ tri_status tri__inspect(const tri_inspect_spec *spec, tri_inspection **out);
 void tri__inspect_free(tri_inspection *inspection);
 /* A new reference; NULL if out of memory. */
 tri_json *tri__inspect_json(const tri_inspection *inspection);
+tri_json *tri__inspect_texts(const tri_inspection *inspection); /* names of their columns */
 
-/* Whether it holds dates or amounts that training can read. */
+/* Whether it has a form that training can read. */
 static inline int tri__inspect_has_form(const tri_inspect_column *c) {
-    return (c->kind == TRI_INSPECT_DATE || c->kind == TRI_INSPECT_AMOUNT) && !c->form.why[0];
+    return c->kind >= TRI_INSPECT_DATE && !c->form.why[0];
+}
+/* Whether it is a category of many values, or an id that comes again often enough to be one: rare ones are joined. */
+static inline int tri__inspect_joins(const tri_inspect_column *c) {
+    enum { FEW = 50, ROWS_AN_ID = 20 };
+    if (c->kind == TRI_INSPECT_ID) return c->distinct > 1 && ROWS_AN_ID * c->distinct <= c->filled;
+    return c->kind == TRI_INSPECT_CATEGORICAL && c->distinct > FEW;
 }
 /* Whether there is a warning of this id. */
 int tri__inspect_warned(const tri_inspection *inspection, const char *what);

@@ -103,10 +103,16 @@ static tri_field_text find_example(const tri_inspector *in, int column) {
 typedef struct count {
     tri_tally tally;
     tri_tally marks; /* values that mean "missing", unless the column is a text */
-    int64_t words;
+    int64_t words, pieces;
     double before; /* the last number */
     int whole, rising, failed;
 } count;
+
+static int has_digit(tri_field_text field) {
+    size_t at = 0;
+    while (at < field.length && !isdigit((unsigned char)field.text[at])) at++;
+    return at < field.length;
+}
 
 static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_t end, count *count) {
     const tri_inspection *out = in->out;
@@ -125,6 +131,7 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
         uint64_t hash = tri__inspect_hash(tri__field_canonical(&in->reading, field, form));
         count->failed = tri__tally_add(&count->tally, hash, row) < 0;
         column->filled++;
+        if (tri__boolean_read(field, &value)) *(value > 0 ? &column->yes : &column->no) += 1;
         if (tri__field_number(&in->reading, field, &value) == TRI_NUMBER_GOOD) {
             count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
             count->rising &= column->numbers == 0 || value > count->before;
@@ -133,6 +140,8 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
             count->words++;
         } else {
             count->words += tri__inspect_words(field, &pieces);
+            count->pieces += pieces;
+            column->digits += has_digit(field);
             if (tri__is_date(field)) column->dates++;
             else if (tri__is_amount(field)) column->amounts++;
         }
@@ -142,6 +151,7 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
 static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
     static const char *const id_words[] = {"id", "ids", "uuid", "guid", "index", "key", "hash", NULL};
     enum { MANY = 20 }; /* least number of values for "all distinct" to be meaningful */
+    static const double NAME_WORDS = 3, NAME_PIECES = 12; /* from so many on a value says something: a text */
     int named = c->name[0] == 0 || tri__inspect_named(c->name, id_words);
     if (c->filled == 0) return TRI_INSPECT_EMPTY;
     if (c->distinct == 1 && c->filled == rows && rows > 1) return TRI_INSPECT_CONSTANT;
@@ -156,7 +166,10 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
         return TRI_INSPECT_NUMERIC; /* as in training: the others are bad */
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
     int few = c->distinct * 2 <= c->filled && (c->distinct <= 50 || c->distinct * 10 <= c->filled);
-    return few && c->words < 8 ? TRI_INSPECT_CATEGORICAL : TRI_INSPECT_TEXT;
+    if (c->yes && c->no && c->yes + c->no == c->filled) return TRI_INSPECT_BOOLEAN;
+    if (few && c->words < 8) return TRI_INSPECT_CATEGORICAL;
+    if (c->words >= NAME_WORDS || c->pieces >= NAME_PIECES || c->filled < MANY) return TRI_INSPECT_TEXT;
+    return 2 * c->digits > c->filled ? TRI_INSPECT_CODE : TRI_INSPECT_NAME;
 }
 
 /* How training would read the values, where they may be dates or amounts. */
@@ -169,14 +182,19 @@ static tri_status find_form(const tri_inspector *in, int index) {
     return tri__form_find(in->table[out->base], in->at[out->base][index], &spec, &column->form);
 }
 
-static void end_count(const tri_inspection *out, int index, const count *count) {
+static void end_count(const tri_inspector *in, int index, const count *count) {
+    const tri_inspection *out = in->out;
     tri_inspect_column *column = &out->column[index];
     column->distinct = count->tally.n;
     column->whole = count->whole && column->numbers;
     column->rising = count->rising && column->numbers > 1;
     column->words = column->filled ? (double)count->words / (double)column->filled : 0;
     column->key = column->filled > 1 && (double)column->distinct >= 0.98 * (double)column->filled;
+    column->pieces = column->filled ? (double)count->pieces / (double)column->filled : 0;
     column->kind = find_kind(column, out->split[out->base].rows);
+    if (column->kind >= TRI_INSPECT_BOOLEAN) column->form = (tri_form_found){.form.kind = TRI_FORM_BOOLEAN};
+    if (column->kind > TRI_INSPECT_BOOLEAN)
+        column->form.form = (tri_value_form){.kind = TRI_FORM_HASHED, .buckets = (int)in->spec->buckets};
     if (column->kind == TRI_INSPECT_TEXT)
         column->filled += column->marked, column->distinct += count->marks.n,
             column->marked = 0; /* "-" is a text too */
@@ -211,7 +229,7 @@ tri_status tri__inspect_columns(tri_inspector *in) {
     tri_status status = TRI_OK;
     for (int c = 0; c < out->n_columns; c++) {
         if (status == TRI_OK) status = find_form(in, c);
-        end_count(out, c, &counts[c]);
+        end_count(in, c, &counts[c]);
         out->column[c].example = make_example(find_example(in, c));
         failed |= counts[c].failed || !out->column[c].example;
         tri__tally_free(&counts[c].tally);

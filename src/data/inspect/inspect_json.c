@@ -42,6 +42,7 @@ static tri_json *column_json(const tri_inspection *in, const tri_inspect_column 
     char words[TRI_FORM_WORDS];
     if (tri__inspect_has_form(column))
         tri__json_set_new(row, "form", tri__json_string(tri__form_words(&column->form.form, words)));
+    if (column->reason) tri__json_set_new(row, "reason", tri__json_string(column->reason));
     if (column->left_out) tri__json_set_new(row, "left_out", tri__json_string(column->left_out));
     if (column->rule >= 0) tri__json_set_new(row, "label_accuracy", share(column->rule));
     return row;
@@ -83,6 +84,12 @@ static tri_json *warnings_json(const tri_inspection *in) {
     return all;
 }
 
+tri_json *tri__inspect_texts(const tri_inspection *in) {
+    tri_json *names = tri__json_array();
+    for (int t = 0; t < in->n_texts; t++) tri__json_append_new(names, tri__json_string(in->column[in->text[t]].name));
+    return names;
+}
+
 tri_json *tri__inspect_json(const tri_inspection *in) {
     tri_json *columns = tri__json_array();
     for (int c = 0; c < in->n_columns; c++) tri__json_append_new(columns, column_json(in, &in->column[c]));
@@ -94,6 +101,7 @@ tri_json *tri__inspect_json(const tri_inspection *in) {
         "texts_guessed", in->primary >= 0 && !in->texts_given, "classes", classes_json(in), "warnings",
         warnings_json(in));
     tri_json *further = tri__json_array();
+    if (all && in->n_texts > 2) tri__json_set_new(all, "text_list", tri__inspect_texts(in));
     for (int i = 0; i < in->n_further; i++)
         tri__json_append_new(further, tri__json_string(in->column[in->further[i]].name));
     if (all && in->n_further) tri__json_set(all, "secondary_text_list", further);

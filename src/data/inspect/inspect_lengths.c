@@ -89,7 +89,8 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
     for (int c = 0; c < out->n_columns && good; c++) {
         tri_inspect_column *column = &out->column[c];
         int second = c == out->secondary;
-        if ((column->kind != TRI_INSPECT_TEXT && c != out->primary && !second) || is_further(out, c)) continue;
+        int is_text = column->kind == TRI_INSPECT_TEXT || c == out->primary || column->role == TRI_INSPECT_FURTHER;
+        if (!(is_text || second) || is_further(out, c)) continue;
         columns[0] = c;
         source of = {columns, second ? 1 + out->n_further : 1,
                      in->spec->tokenizer[second && in->spec->tokenizer[1] ? 1 : 0]};

@@ -28,7 +28,7 @@ static int label_score(const tri_inspection *out, int index) {
     enum { CLASSES = 100, FEW = 20, FEW_BLANKS = 10 }; /* one row in ten */
     const tri_inspect_column *c = &out->column[index];
     int kind = (c->kind == TRI_INSPECT_NUMERIC && c->whole && c->numbers == c->filled) ||
-               c->kind == TRI_INSPECT_CATEGORICAL;
+               c->kind == TRI_INSPECT_CATEGORICAL || c->kind == TRI_INSPECT_BOOLEAN;
     int most = c->kind == TRI_INSPECT_NUMERIC ? FEW : CLASSES;
     int named = says_label(c->name);
     if (!kind || (!named && FEW_BLANKS * c->missing[out->base] > out->split[out->base].rows) || c->distinct < 2 ||
@@ -74,16 +74,32 @@ static tri_status find_label(tri_inspector *in) {
     return TRI_OK;
 }
 
-/* The text column with the most words that has no role yet; if none, a column of several words. -1: neither. */
-static int longest_text(const tri_inspection *out, int also_categories) {
+/* The text column with the most words that has no role yet; if none, names (others 1), and then categories (2).
+ * everywhere: of those that all tables have. -1: none of these. */
+static int longest_text(const tri_inspection *out, int others, int everywhere) {
     int best = -1;
     for (int c = 0; c < out->n_columns; c++) {
         const tri_inspect_column *column = &out->column[c];
-        int fits = column->kind == TRI_INSPECT_TEXT || (also_categories && column->kind == TRI_INSPECT_CATEGORICAL);
-        if (fits && c != out->label && c != out->primary && (best < 0 || column->words > out->column[best].words))
+        int fits = column->kind == TRI_INSPECT_TEXT || (others && column->kind >= TRI_INSPECT_NAME) ||
+                   (others > 1 && column->kind == TRI_INSPECT_CATEGORICAL);
+        for (int s = 0; s < TRI_SPLITS && everywhere; s++) fits &= column->missing[s] >= 0;
+        if (fits && !column->role && (best < 0 || column->words > out->column[best].words))
             best = c;
     }
     return best;
+}
+
+/* The first two, and those beyond the second: as given, or where none is, all. */
+static tri_status list_texts(tri_inspector *in) {
+    tri_inspection *out = in->out;
+    if (out->primary >= 0) out->text[out->n_texts++] = out->primary;
+    if (out->secondary >= 0) out->text[out->n_texts++] = out->secondary;
+    for (int c = 0; out->n_texts >= 2 && out->n_texts < TRI_TEXTS_MAX; out->text[out->n_texts++] = c) {
+        if (out->n_texts < in->spec->texts.n) TRI_TRY(find_column(in, in->spec->texts.at[out->n_texts], &c));
+        else if (out->texts_given || (c = longest_text(out, 0, 1)) < 0) return TRI_OK;
+        out->column[c].role = TRI_INSPECT_FURTHER;
+    }
+    return TRI_OK;
 }
 
 /* The columns that are joined to the secondary text. */
@@ -103,23 +119,21 @@ static tri_status find_texts(tri_inspector *in) {
     tri_inspection *out = in->out;
     out->texts_given = in->spec->primary != NULL;
     if (in->spec->primary) TRI_TRY(find_column(in, in->spec->primary, &out->primary));
-    else out->primary = longest_text(out, 0);
-    if (out->primary < 0) out->primary = longest_text(out, 1);
+    else out->primary = longest_text(out, 0, 0);
+    for (int others = 1; others <= 2 && out->primary < 0; others++) out->primary = longest_text(out, others, 0);
+    if (out->primary >= 0) out->column[out->primary].role = TRI_INSPECT_PRIMARY;
     if (in->spec->secondary) TRI_TRY(find_column(in, in->spec->secondary, &out->secondary));
-    else if (!in->spec->primary && out->primary >= 0) out->secondary = longest_text(out, 0);
+    else if (!in->spec->primary && out->primary >= 0) out->secondary = longest_text(out, 0, 0);
     TRI_ASSERT(in->spec->secondary || !in->spec->n_further);
     TRI_TRY(find_further(in));
-    if (out->primary >= 0) out->column[out->primary].role = TRI_INSPECT_PRIMARY;
     if (out->secondary >= 0) out->column[out->secondary].role = TRI_INSPECT_SECONDARY;
-    return TRI_OK;
+    return list_texts(in);
 }
 
-/* Numbers, amounts and dates that can be read, and categories with enough rows each. */
+/* Numbers, and what else can be read; categories; and ids that come again often enough to be learned. */
 static int is_tabular(const tri_inspect_column *c) {
-    enum { CATEGORIES = 50 };
     if (c->kind == TRI_INSPECT_NUMERIC) return c->numbers == c->filled;
-    if (tri__inspect_has_form(c)) return !c->form.wrong;
-    return c->kind == TRI_INSPECT_CATEGORICAL && c->distinct <= CATEGORIES;
+    return tri__inspect_has_form(c) ? !c->form.wrong : c->kind == TRI_INSPECT_CATEGORICAL || tri__inspect_joins(c);
 }
 
 static tri_status find_tabular(tri_inspector *in) {
@@ -143,6 +157,7 @@ static tri_status find_tabular(tri_inspector *in) {
 enum { REASON = TRI_FORM_WORDS + 16 };
 static const char *reason(const tri_inspection *out, const tri_inspect_column *c, char text[static REASON]) {
     char count[32];
+    text[0] = 0;
     for (int s = 0; s < TRI_SPLITS; s++)
         if (c->missing[s] < 0) return snprintf(text, REASON, "not in the %s table", tri__split_name(s)), text;
     switch (c->kind) {
@@ -153,7 +168,7 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
     case TRI_INSPECT_AMOUNT:
         if (c->form.why[0]) return snprintf(text, REASON, "it %s", c->form.why), text;
         break;
-    case TRI_INSPECT_TEXT: return "a further text: secondary_text_list joins it to the second";
+    case TRI_INSPECT_TEXT: return "a further text: text_list names up to 16";
     default: break;
     }
     if (out->texts_given || out->tabular_given) return "not named in the configuration";
@@ -162,10 +177,22 @@ static const char *reason(const tri_inspection *out, const tri_inspect_column *c
     else if (tri__inspect_has_form(c))
         snprintf(text, REASON, "%s values are not %ss like the others", tri__text_count(c->form.wrong, count),
                  tri__inspect_kind_name(c->kind));
-    else
-        snprintf(text, REASON, "%s different values are many for categories; tab_field_list takes up to 256, "
-                 "or 65536 with --tabular embedded",
-                 tri__text_count(c->distinct, count));
+    return text;
+}
+
+/* Why a tabular column is what it is taken for; empty where its values show it. */
+static const char *reason_taken(const tri_inspect_column *c, char text[static REASON]) {
+    char count[32];
+    text[0] = 0;
+    if (c->kind >= TRI_INSPECT_NAME)
+        snprintf(text, REASON, "%ss: %.1f words a value, %.0f %% of the values with digits, %s different ones: too "
+                 "many for categories, too short for a text", tri__inspect_kind_name(c->kind), c->words,
+                 100 * (double)c->digits / (double)c->filled, tri__text_count(c->distinct, count));
+    else if (c->kind == TRI_INSPECT_BOOLEAN)
+        snprintf(text, REASON, "each value means yes or no");
+    else if (tri__inspect_joins(c))
+        snprintf(text, REASON, "%s different values with %.0f rows each on average: rare ones are joined",
+                 tri__text_count(c->distinct, count), (double)c->filled / (double)c->distinct);
     return text;
 }
 
@@ -175,6 +202,8 @@ static tri_status explain_left_out(tri_inspector *in) {
     for (int c = 0; c < out->n_columns; c++) {
         tri_inspect_column *column = &out->column[c];
         if (column->role == TRI_INSPECT_NO_ROLE && !(column->left_out = strdup(reason(out, column, text))))
+            return tri__inspect_no_memory(in);
+        if (column->role == TRI_INSPECT_TABULAR && *reason_taken(column, text) && !(column->reason = strdup(text)))
             return tri__inspect_no_memory(in);
     }
     return TRI_OK;

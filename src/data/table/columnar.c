@@ -223,10 +223,7 @@ void tri__columns_close(tri_table *table) {
         next = text->next;
         free_text(text);
     }
-    for (int64_t i = 0; i < c->groups; i++) {
-        free(atomic_load(&c->group[i].cell));
-        free(c->group[i].held);
-    }
+    for (int64_t i = 0; i < c->groups; i++) TRI_FREE(atomic_load(&c->group[i].cell), (void *)c->group[i].held);
     free(c->group);
     pthread_cond_destroy(&c->loaded);
     pthread_mutex_destroy(&c->lock);

@@ -4,13 +4,8 @@
 static void free_file(void *state) {
     tri_parquet *file = state;
     for (int64_t i = 0; i < file->groups; i++) free(file->group[i].chunk);
-    free(file->group);
-    free(file->column_of);
-    free(file->column);
-    free(file->scratch.window);
-    free(file->scratch.page.at);
     pthread_mutex_destroy(&file->lock);
-    free(file);
+    TRI_FREE(file->group, file->column_of, file->column, file->scratch.window, file->scratch.page.at, file);
 }
 
 /* A column that some row group has in a form that is not read cannot be used. */

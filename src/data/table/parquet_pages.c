@@ -336,12 +336,7 @@ tri_status tri__parquet_load(const tri_table *table, void *state, const tri_colu
     tri_status status = decode(&r);
     scratch = (tri_parquet_scratch){r.window, r.window_room, r.page};
     exchange_scratch(file, &scratch);
-    free(scratch.window);
-    free(scratch.page.at);
-    free(r.levels.at);
-    free(r.numbers.at);
-    free(r.dictionary);
-    free(r.crc);
+    TRI_FREE(scratch.window, scratch.page.at, r.levels.at, r.numbers.at, r.dictionary, r.crc);
     if (as_numbers) free(r.text.at), r.text = (tri_column_buffer){0};
     out->text = r.text.at, out->field = r.field;
     out->bytes = r.text.room + (size_t)group->rows * sizeof *r.field;

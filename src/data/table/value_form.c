@@ -28,11 +28,24 @@ static tri_number read_date(const tri_value_form *form, tri_field_text field, do
     return TRI_NUMBER_GOOD;
 }
 
+int tri__boolean_read(tri_field_text field, double *value) {
+    static const char *const words[] = {"no", "yes", "false", "true", "f", "t", "n", "y", "off", "on", "0", "1"};
+    char form[TRI_CANONICAL_BYTES];
+    field = tri__field_canonical(&(tri_reading){.decimal = '.'}, field, form);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        *value = (double)(i % 2);
+        if (strlen(words[i]) == field.length && !strncasecmp(words[i], field.text, field.length)) return 1;
+    }
+    return 0;
+}
+
 tri_number tri__form_number(const tri_value_form *form, const tri_reading *reading, tri_field_text field,
                             double *value) {
     tri_field_text unit;
     if (form->kind == TRI_FORM_PLAIN) return tri__field_number(reading, field, value);
     if (tri__field_missing(reading, field)) return TRI_NUMBER_MISSING;
+    if (form->kind == TRI_FORM_HASHED) return TRI_NUMBER_NONE;
+    if (form->kind == TRI_FORM_BOOLEAN) return tri__boolean_read(field, value) ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
     if (form->kind == TRI_FORM_DATE) return field.number ? TRI_NUMBER_NONE : read_date(form, field, value);
     if (!read_amount(field, form->mark, value, &unit)) return TRI_NUMBER_NONE;
     return fits_unit(form->unit, unit, *value) ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
@@ -48,6 +61,8 @@ void tri__form_numbers(const tri_table *table, int64_t first, int64_t count, int
         else if (isnan(value[i])) number[i] = TRI_NUMBER_MISSING;
         else if (form->kind == TRI_FORM_AMOUNT)
             number[i] = fits_unit(form->unit, no_unit, value[i]) ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
+        else if (form->kind == TRI_FORM_BOOLEAN)
+            number[i] = value[i] == 0 || value[i] == 1 ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
         else number[i] = form->kind == TRI_FORM_PLAIN ? TRI_NUMBER_GOOD : TRI_NUMBER_NONE;
 }
 
@@ -58,6 +73,8 @@ const char *tri__number_words(const tri_value_form *form, tri_number number, con
     if (number == TRI_NUMBER_TOO_LARGE) return "is too large or too long for a number";
     if (number == TRI_NUMBER_INFINITE)
         return "is infinite: a column takes finite numbers only (missing values: empty, or in --missing)";
+    if (form->kind == TRI_FORM_BOOLEAN)
+        return "is not a boolean: yes or no, true or false, t or f, y or n, on or off, 1 or 0";
     if (form->kind == TRI_FORM_DATE && form->clock) return "is not a time of day such as 08:30";
     if (form->kind == TRI_FORM_DATE && form->zoned)
         return "is not a date and time with an offset from UTC, as in training: 2024-12-31T08:30Z";
@@ -86,6 +103,9 @@ const char *tri__form_words(const tri_value_form *form, char out[static TRI_FORM
     else if (form->kind == TRI_FORM_DATE && form->clock) snprintf(out, TRI_FORM_WORDS, "times of day");
     else if (form->kind == TRI_FORM_DATE)
         snprintf(out, TRI_FORM_WORDS, "dates %s%s", orders[form->order], form->zoned ? ", in UTC" : "");
+    else if (form->kind == TRI_FORM_BOOLEAN) snprintf(out, TRI_FORM_WORDS, "yes or no");
+    else if (form->kind == TRI_FORM_HASHED)
+        snprintf(out, TRI_FORM_WORDS, "character n-grams in %d buckets", form->buckets);
     return out;
 }
 

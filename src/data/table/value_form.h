@@ -1,14 +1,21 @@
 /* value_form.h - columns of numbers that are not written as plain decimal numbers: amounts ("$1,234.50", "1.234,50 €",
  * "12 %") and dates ("2024-12-31T08:30Z", "31.12.2024"). A column's form is found in all its values: what most of them
- * allow decides, what stays ambiguous is refused. It is kept with the model, which reads new values by it.
- * docs/guide/data.md is the user's guide. */
+ * allow decides, what stays ambiguous is refused. Booleans ("yes") and hashed names and codes are forms that the
+ * configuration asks for. The form is kept with the model, which reads new values by it. docs/guide/data.md is the
+ * user's guide. */
 #pragma once
 
 #include "data/table/reading.h"
 
 enum { TRI_UNIT_BYTES = 8, TRI_FORM_WORDS = 240 };
 
-typedef enum tri_form_kind { TRI_FORM_PLAIN, TRI_FORM_AMOUNT, TRI_FORM_DATE } tri_form_kind;
+typedef enum tri_form_kind {
+    TRI_FORM_PLAIN,
+    TRI_FORM_AMOUNT,
+    TRI_FORM_DATE,
+    TRI_FORM_BOOLEAN,
+    TRI_FORM_HASHED /* names and codes: not one number, but several (tri__grams_count) */
+} tri_form_kind;
 
 /* Which of a date's three numbers is what. A year of four digits in front, and a month's name, are read in any
  * order. */
@@ -33,6 +40,7 @@ typedef struct tri_value_form {
     int zoned;                 /* DATE: times have an offset from UTC; parts are those of UTC */
     int clock;                 /* DATE: times of day, without a date: its part is the hour */
     tri_date_part part;        /* DATE: of this column of the model */
+    int buckets;               /* HASHED: how many numbers a value becomes */
 } tri_value_form;
 
 /* An amount in the numbers of this decimal mark: a sign, a currency or % on either side, thousands in groups that a
@@ -49,6 +57,10 @@ typedef struct tri_date {
 /* A date, a time, or both. 0: it is none in this order. */
 int tri__date_read(tri_field_text field, tri_date_order order, tri_date *out);
 double tri__date_number(const tri_date *date, tri_date_part part);
+/* yes, true, t, y, on, 1: 1; no, false, f, n, off, 0: 0, in any case. 0: it is none of them. */
+int tri__boolean_read(tri_field_text field, double *value);
+/* grams.c: counts a text's character n-grams in to [buckets], of which the length becomes 1; all 0 without any. */
+void tri__grams_count(tri_field_text text, int buckets, float *to);
 
 /* A field as the form's number. */
 tri_number tri__form_number(const tri_value_form *form, const tri_reading *reading, tri_field_text field,

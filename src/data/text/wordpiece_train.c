@@ -23,12 +23,12 @@ static const struct {
                 {"mask_token", "[MASK]"}};
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
-/* Bytes to numbers: open addressing, at most half full. */
+/* Bytes to numbers, in the order in which they come: open addressing, at most half full. */
 typedef struct slot {
     const char *key;
     size_t length;
     uint64_t hash;
-    int value;       /* -1 when new */
+    int value;
 } slot;
 
 typedef struct map {
@@ -90,25 +90,21 @@ static void map_grow(tri_arena *arena, map *map) {
     }
 }
 
-/* The entry of a key; a new one stores a 0-terminated copy of the key. */
+/* The entry of a key; a new one has the next number, and stores a 0-terminated copy of the key. */
 static slot *map_get(tri_arena *arena, map *map, const void *key, size_t length) {
     if (2 * map->used >= map->room) map_grow(arena, map);
     uint64_t hash = tri__hash64(0, key, length), at = hash & (map->room - 1);
     for (slot *here; (here = &map->slots[at])->key; at = (at + 1) & (map->room - 1))
         if (here->hash == hash && here->length == length && !memcmp(here->key, key, length)) return here;
-    map->used++;
     char *copy = tri__arena_alloc(arena, length + 1);
     memcpy(copy, key, length);
-    map->slots[at] = (slot){copy, length, hash, -1};
+    map->slots[at] = (slot){copy, length, hash, (int)map->used++};
     return &map->slots[at];
 }
 
 static int add_piece(trainer *t, const char *text, size_t length) {
     slot *found = map_get(t->arena, &t->pieces_by_text, text, length);
-    if (found->value < 0) {
-        found->value = t->n_pieces;
-        *TRI_PUSH(t->arena, t->pieces, t->n_pieces, t->room_pieces) = found->key;
-    }
+    if (found->value == t->n_pieces) *TRI_PUSH(t->arena, t->pieces, t->n_pieces, t->room_pieces) = found->key;
     return found->value;
 }
 
@@ -118,10 +114,8 @@ static int count_word(void *to, const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) chars += (text[i] & 0xC0) != 0x80;
     if (chars > TRI_WORD_CHARS) return 1;
     slot *entry = map_get(t->arena, &t->words_by_text, text, length);
-    if (entry->value < 0) {
-        entry->value = t->n_words;
+    if (entry->value == t->n_words)
         *TRI_PUSH(t->arena, t->words, t->n_words, t->room_words) = (word){.text = entry->key, .bytes = length};
-    }
     t->words[entry->value].count++;
     return 1;
 }
@@ -163,11 +157,9 @@ static void choose_letters(trainer *t, int limit) {
             const char *text = t->words[w].text + at;
             int bytes = char_bytes(text, t->words[w].bytes - at);
             slot *entry = map_get(t->arena, &t->letters_by_text, text, (size_t)bytes);
-            if (entry->value < 0) {
-                entry->value = t->n_letters;
+            if (entry->value == t->n_letters)
                 *TRI_PUSH(t->arena, t->letters, t->n_letters, t->room_letters) =
                     (letter){.text = entry->key, .bytes = bytes, .begins = -1, .continues = -1};
-            }
             t->letters[entry->value].count += t->words[w].count;
             at += (size_t)bytes;
         }
@@ -178,7 +170,7 @@ static void choose_letters(trainer *t, int limit) {
     for (int i = 0; i < t->n_letters; i++) {
         letter *it = &t->letters[i];
         it->begins = add_piece(t, it->text, (size_t)it->bytes);
-        map_get(t->arena, &t->letters_by_text, it->text, (size_t)it->bytes)->value = i;
+        map_get(t->arena, &t->letters_by_text, it->text, (size_t)it->bytes); /* its number is i */
     }
 }
 
@@ -190,7 +182,7 @@ static void spell_words(trainer *t) {
         for (size_t at = 0; at < it->bytes;) {
             int bytes = char_bytes(it->text + at, it->bytes - at);
             int number = map_get(t->arena, &t->letters_by_text, it->text + at, (size_t)bytes)->value;
-            if (number < 0) {
+            if (number >= t->n_letters) {
                 it->n = 0;
                 break;
             }
@@ -245,10 +237,8 @@ static void count_pairs(trainer *t, int w, int sign) {
     for (int i = 0; i + 1 < it->n; i++) {
         int key[2] = {it->symbol[i], it->symbol[i + 1]};
         slot *entry = map_get(t->arena, &t->pairs_by_key, key, sizeof key);
-        if (entry->value < 0) {
-            entry->value = t->n_pairs;
+        if (entry->value == t->n_pairs)
             *TRI_PUSH(t->arena, t->pairs, t->n_pairs, t->room_pairs) = (pair){.left = key[0], .right = key[1]};
-        }
         pair *of = &t->pairs[entry->value];
         of->count += sign * it->count;
         if (sign < 0) continue;

@@ -41,7 +41,6 @@ static double passes(const tri_network *model, int text) {
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares,
                           const tri_open_gates *now) {
     const tri_network *model = &engine->model;
-    if (text >= model->n_encoders) text = 0; /* it goes through the other's encoder */
     const tri_blocks *present = &model->blocks[text];
     if (present->word && tokens * present->keys < squares) {
         const tri_encoder *e = &model->encoder[text];
@@ -63,7 +62,7 @@ double tri__nominal_batch(const tri_engine *engine, const tri_dataset *data, con
             tri_packed packed = tri__dataset_packed(data, text, rows[i]);
             tokens += (double)packed.tokens, squares += packed.squares;
         }
-        flops += tri__nominal_flops(engine, text, tokens, squares, now);
+        flops += tri__nominal_flops(engine, tri__reader(&engine->model.readers, text), tokens, squares, now);
     }
     return flops;
 }

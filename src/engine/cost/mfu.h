@@ -6,10 +6,10 @@
 #include "engine/engine.h"
 #include "engine/cost/peaks.h"
 
-/* The nominal FLOPs of training on some tokens of a text (0 primary, 1 secondary): three times the matrix products of
- * the layers' forward pass, regardless of recomputed or skipped work; bench/torch_step.py has the same formula. Layers
- * that a step leaves out do not count: those of `now` or, where it is NULL, as many as in the mean over the steps.
- * squares: the sum over sequences of length squared. */
+/* The nominal FLOPs of training on some tokens of an encoder (0 primary, 1 secondary): three times the matrix products
+ * of the layers' forward pass, regardless of recomputed or skipped work; bench/torch_step.py has the same formula.
+ * Layers that a step leaves out do not count: those of `now` or, where it is NULL, as many as in the mean over the
+ * steps. squares: the sum over sequences of length squared. */
 double tri__nominal_flops(const tri_engine *engine, int text, double tokens, double squares, const tri_open_gates *now);
 /* The same of a batch, all texts: rows [n] of the data, real tokens only. */
 double tri__nominal_batch(const tri_engine *engine, const tri_dataset *data, const int64_t *rows, int64_t n,

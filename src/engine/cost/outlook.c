@@ -20,7 +20,7 @@ static void count_batch(tri_sampler *sampler, int64_t k, tri_counts *counts) {
         of->of[TRI_SYM_N]++;
         for (int text = 0; text < data->n_texts; text++) {
             tri_packed packed = tri__dataset_packed(data, text, rows[i]);
-            int at = data->windows.joined ? 0 : text;
+            int at = tri__reader(&data->windows.readers, text);
             of->of[TRI_SYM_T0 + at] += packed.tokens;
             of->squares[TRI_SYM_T0 + at] += packed.squares;
             if (tri__windows_count(&data->windows)) of->of[TRI_SYM_W0 + at] += packed.windows;

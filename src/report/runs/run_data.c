@@ -58,13 +58,11 @@ static tri_status describe(const char *folder, int64_t step, int64_t best, tri_j
     return TRI_OK;
 }
 
-/* The step that a folder "checkpoint-<step>" is of; -1: the name is another. */
+/* -1: the name is not that of a checkpoint. */
 static int64_t step_of(const char *name) {
-    static const char start[] = "checkpoint-";
-    char *end;
-    if (!tri__text_begins(name, start) || name[sizeof start - 1] < '0' || name[sizeof start - 1] > '9') return -1;
-    long long step = strtoll(name + sizeof start - 1, &end, 10);
-    return *end ? -1 : step;
+    const char *rest = "";
+    int64_t step = tri__checkpoint_named(name, &rest);
+    return *rest ? -1 : step;
 }
 
 static tri_status find_checkpoints(const char *folder, const tri_names *names, tri_json *run) {

@@ -150,10 +150,8 @@ static tri_status take_end(merge *m, int trace, char *line) {
     long long begin = micros_at(line, ",\"ts\":", NULL, NULL), length = micros_at(line, ",\"dur\":", NULL, NULL);
     if (!key || !tid || begin < 0 || length < 0 || strncmp(line, "{\"ph\":\"X\"", 9) != 0) return TRI_OK;
     if (!tri__grow(&m->end, &m->room_ends, m->n_ends + 1, sizeof *m->end)) return no_memory();
-    m->end[m->n_ends++] = (message_end){.key = tri__hash64(0, key, strcspn(key, "\"")),
-                                        .sends = sends != NULL,
-                                        .trace = trace,
-                                        .tid = atoi(tid + 7),
+    m->end[m->n_ends++] = (message_end){.key = tri__hash64(0, key, strcspn(key, "\"")), .sends = sends != NULL,
+                                        .trace = trace, .tid = atoi(tid + 7),
                                         .at = sends ? begin : begin + length - 1};
     return TRI_OK;
 }

@@ -8,10 +8,7 @@ enum { CURVES = 8, MATRIX = 32, CONFUSED = 12, FIRST = 2 }; /* FIRST: the first 
 
 static void close_predicted(tri_predicted *p) {
     for (int c = 0; p->class && c < p->n_classes; c++) free(p->class[c]);
-    free(p->class);
-    free(p->row);
-    free(p->label);
-    free(p->probs);
+    TRI_FREE(p->class, p->row, p->label, p->probs);
     *p = (tri_predicted){0};
 }
 

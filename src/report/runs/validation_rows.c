@@ -55,8 +55,10 @@ static char separator_of(const tri_json *config) {
 }
 
 static void add_column(source *s, const char *name) {
-    int column;
-    if (name && s->n < FIELDS && tri__table_find(s->table, name, &column) == TRI_OK) s->column[s->n++] = column;
+    int column, i = 0;
+    if (!name || s->n >= FIELDS || tri__table_find(s->table, name, &column) != TRI_OK) return;
+    while (i < s->n && s->column[i] != column) i++;
+    if (i == s->n) s->column[s->n++] = column;
 }
 
 /* names: a name, or a list of them */
@@ -68,7 +70,7 @@ static void add_columns(source *s, const tri_json *names) {
 /* The validation table of the run's configuration; what is wrong with it is noted. */
 static void open_source(tri_json *run, int64_t rows, source *s) {
     static const char *const keys[] = {"primary_text_name", "secondary_text_name", "secondary_text_list",
-                                       "tab_field_list", "cat_field_list"};
+                                       "text_list", "tab_field_list", "cat_field_list"};
     const tri_json *config = tri__json_get(run, "config");
     const char *path = tri__text_in(config, "data_path"), *label;
     tri_data_files files;

@@ -85,15 +85,14 @@ static tri_status write_encoder(tri_original *e, int branch, const char *folder)
 /* The inputs of the model, as rows of a table. */
 static const char *card_inputs(tri_original *e) {
     const tri_model_config *m = &e->settings.model;
-    const char *text = tri__arena_print(&e->arena, "| text | %s | `primary/`, %s |\n", m->primary_text_name,
-                                        tri__tokenizer_describe(e->assets.tokenizer[0]));
-    if (e->assets.n_texts > 1) {
-        const char *columns = m->secondary_text_name;
-        for (int i = 0; i < m->secondary_text_list.n; i++)
+    const char *text = "";
+    for (int t = 0; t < e->assets.n_texts; t++) {
+        int encoder = tri__reader(&e->assets.readers, t);
+        const char *columns = t == 0 ? m->primary_text_name : t == 1 ? m->secondary_text_name : m->text_list.at[t];
+        for (int i = 0; i < m->secondary_text_list.n && t == 1; i++)
             columns = tri__arena_print(&e->arena, "%s + %s", columns, m->secondary_text_list.at[i]);
-        text = tri__arena_print(&e->arena, "%s| text | %s | `%s/`, %s |\n", text, columns,
-                                tri__branch_name(tri__assets_encoders(&e->assets) - 1),
-                                tri__tokenizer_describe(e->assets.tokenizer[1]));
+        text = tri__arena_print(&e->arena, "%s| text | %s | `%s/`, %s |\n", text, columns, tri__branch_name(encoder),
+                                tri__tokenizer_describe(e->assets.tokenizer[encoder]));
     }
     for (int i = 0; i < m->tab_field_list.n; i++)
         text = tri__arena_print(&e->arena, "%s| number or category | %s | `preprocessing.json` |\n", text,
@@ -101,9 +100,9 @@ static const char *card_inputs(tri_original *e) {
     return text;
 }
 
-static const char card_form[] = /* parameters, steps, inputs, label, classes */
+static const char card_form[] = /* texts, parameters, steps, inputs, label, classes */
     "---\npipeline_tag: text-classification\ntags:\n- trimodal-bert\n- tabular\n---\n\n# A Trimodal BERT classifier\n\n"
-    "Two text encoders and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
+    "%s and a table of numbers, fused into one decision: %lld parameters, %lld training steps.\n\n"
     "| input | column | as |\n|---|---|---|\n%s\nIt answers: %s, %s.\n\n## Use\n\n"
     "    trident predict --checkpoint . --data-path new.csv -o out.csv\n    trident eval --checkpoint . --data-path "
     "test.csv\n\n"
@@ -121,7 +120,8 @@ static tri_status write_card(tri_original *e, const char *folder) {
         snprintf(answer, sizeof answer, "any of %lld labels", (long long)tri__model_outputs(&e->settings.model));
     if (e->settings.model.task == TRI_TASK_CLASSES)
         snprintf(answer, sizeof answer, "one of %lld classes", (long long)e->settings.model.num_classes);
-    const char *text = tri__arena_print(&e->arena, card_form, (long long)e->elements,
+    const char *texts = e->assets.n_texts > 2 ? "Several texts" : "Two text encoders";
+    const char *text = tri__arena_print(&e->arena, card_form, texts, (long long)e->elements,
                                         (long long)tri__checkpoint_step(e->checkpoint), card_inputs(e),
                                         e->settings.model.label_name, answer);
     TRI_TRY(tri__path_join(path, folder, "README.md"));
@@ -132,7 +132,7 @@ static tri_status write_extras(void *context, const char *folder) {
     tri_original *e = context;
     TRI_TRY(tri__assets_save(&e->assets, folder));
     TRI_TRY(tri__original_stack(e, folder));
-    for (int branch = 0; branch < tri__assets_encoders(&e->assets); branch++) {
+    for (int branch = 0; branch < e->assets.n_encoders; branch++) {
         char path[TRI_PATH_MAX];
         TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
         TRI_TRY(write_encoder(e, branch, path));
@@ -164,14 +164,18 @@ static tri_status write_folder(tri_original *e, const char *folder) {
 /* What a user of the folder has to know. Other programs know no pattern: they read its key of config.json over, and
  * attend to all keys. */
 static void note_traits(const tri_assets *assets, tri_json *facts) {
-    for (int branch = 0; branch < tri__assets_encoders(assets); branch++)
+    for (int branch = 0; branch < assets->n_encoders; branch++)
         if (assets->encoder[branch].pattern.mode != TRI_PATTERN_DENSE)
             tri__json_set_new(facts, "note",
                               tri__json_string("config.json has attention_pattern, which transformers ignores: there "
                                                "the encoder attends to all keys, and its outputs differ"));
-    if (assets->shares)
+    if (assets->n_encoders < assets->n_texts)
         tri__json_set_new(facts, "shared",
-                          tri__json_string("primary/ is the encoder of both texts (share_encoders)"));
+                          tri__json_string(assets->n_encoders > 1
+                                               ? "config.json says which encoder reads each text (text_encoders)"
+                                           : assets->n_texts > 2
+                                               ? "primary/ is the encoder of all texts (share_encoders)"
+                                               : "primary/ is the encoder of both texts (share_encoders)"));
 }
 
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
@@ -185,7 +189,7 @@ tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
     TRI_TRY(write_folder(&e, settings->output_dir));
     *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint), "output_dir",
                             settings->output_dir, "step", (tri_json_int)tri__checkpoint_step(e.checkpoint), "tensors",
-                            e.n_weights, "encoders", tri__assets_encoders(&e.assets));
+                            e.n_weights, "encoders", e.assets.n_encoders);
     if (!*facts) return tri__fail(TRI_RESOURCE, "out of memory");
     note_traits(&e.assets, *facts);
     return TRI_OK;

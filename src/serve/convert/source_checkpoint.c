@@ -67,7 +67,7 @@ tri_status tri__original_stack(const tri_original *s, const char *folder) {
 }
 
 void tri__original_state(const tri_original *s, tri_json *state) {
-    static const char *const kept[] = {"data", "decision", "split"};
+    static const char *const kept[] = {"data", "decision", "split", "reference", "answers"};
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) {
         const tri_json *value = tri__json_get(tri__checkpoint_state(s->checkpoint), kept[k]);
         if (value) tri__json_set(state, kept[k], value);

@@ -37,13 +37,14 @@ typedef struct sample {
     int64_t row;            /* of tri_table_rows */
     tri_column_value *value; /* [n_columns] as they stand */
     word *word;             /* [n_words] text by text */
-    int n_words, text_words[2]; /* of each text */
+    int n_words, text_words[TRI_TEXTS_MAX]; /* of each text */
     chunk *chunk;           /* [n_chunks] columns, then words, each in their order */
     int n_chunks;
     int spent;              /* of TRI_EXPLAIN_ROWS */
     const float *probs;     /* [classes] of the whole row; of numbers its answer */
     int class;              /* that is explained; of numbers which of them */
-    double effect[2];       /* of each text */
+    double effect[TRI_TEXTS_MAX]; /* of each text */
+    double *attention;      /* [inputs] that the fusion's last layer pays to each; NULL: it has none */
 } sample;
 
 /* What one computed row leaves out. */
@@ -117,7 +118,9 @@ static void find_words(job *j, sample *s) {
 }
 
 static int chunks_of(const sample *s, int size) {
-    return (s->text_words[0] + size - 1) / size + (s->text_words[1] + size - 1) / size;
+    int n = 0;
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) n += (s->text_words[t] + size - 1) / size;
+    return n;
 }
 
 static void try(job *j, sample *s, int text, int chunk) {
@@ -147,8 +150,8 @@ static void chunk_columns(job *j, sample *s) {
 static void chunk_words(sample *s) {
     int budget = TRI_EXPLAIN_ROWS - s->spent, size = 1;
     if (s->n_words > budget)
-        while (chunks_of(s, size) > budget / 2) size++;
-    for (int t = 0, at = 0; t < 2; at += s->text_words[t++])
+        while (chunks_of(s, size) > budget / 2 && size < s->n_words) size++; /* each text has one at least */
+    for (int t = 0, at = 0; t < TRI_TEXTS_MAX; at += s->text_words[t++])
         for (int k = 0; k < s->text_words[t]; k += size) {
             int left = s->text_words[t] - k;
             s->chunk[s->n_chunks++] = (chunk){0, at + k, left < size ? left : size, NAN};
@@ -237,9 +240,14 @@ static tri_row row_of(job *j, const trial *t) {
     return (tri_row){value, n};
 }
 
-/* The class that `predict` says. */
+/* The class that `predict` says; of several labels the one that is furthest above its threshold. */
 static int predicted(const job *j, const float *probs) {
-    return tri__decision_class(j->rows.facts->decision, probs, j->rows.facts->n_classes);
+    const tri_model_facts *f = j->rows.facts;
+    int best = 0;
+    if (!f->separator) return tri__decision_class(f->decision, probs, f->n_classes);
+    for (int c = 1; c < f->n_classes; c++)
+        if (probs[c] - f->decision->from[c] > probs[best] - f->decision->from[best]) best = c;
+    return best;
 }
 
 /* Computes the round's rows, and takes their effects. */
@@ -265,6 +273,7 @@ static tri_json *input_json(const job *j, const sample *s, int input, double eff
     tri_json *made = tri__json_pack("{s:s, s:s}", "input", in->name, "kind", in->is_text ? "text" : "column");
     if (!in->is_text) tri__json_set_new(made, "value", tri__json_stringn(v->value, v->length));
     tri__json_set_new(made, "effect", tri__json_real(effect / sharers));
+    if (s->attention) tri__json_set_new(made, "attention", tri__json_real(s->attention[input]));
     if (sharers > 1) tri__json_set_new(made, "shared_by", tri__json_integer(sharers));
     return made;
 }
@@ -305,13 +314,33 @@ static tri_status put_sample(const job *j, const sample *s) {
     tri_json *answer = tri__json_object();
     for (int c = 0; c < f->n_classes; c++) tri__json_set_new(answer, f->label[c], tri__json_real((double)s->probs[c]));
     tri_json_int record = tri__table_record(j->rows.table, tri__table_row(&j->rows, s->row));
+    TRI_OWNED(tri__buffer_free) tri_buffer labels = {0};
+    if (f->separator) tri__decision_labels(f->decision, f->label, f->n_classes, s->probs, f->separator, &labels);
+    if (labels.failed) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
+    const char *several = f->separator && labels.size ? labels.text : f->separator ? "" : NULL;
     TRI_OWNED(tri__json_drop) tri_json *row = tri__json_pack(
         "{s:I, s:s*, s:s, s:f, s:o, s:o, s:o, s:i}", "row", record, "label",
-        f->is_number ? NULL : f->label[predicted(j, s->probs)], "explained", f->label[s->class],
+        f->is_number ? NULL : several ? several : f->label[predicted(j, s->probs)], "explained", f->label[s->class],
         f->is_number ? "number" : "probability", (double)s->probs[s->class], f->is_number ? "numbers" : "probabilities",
         answer, "inputs", inputs_json(j, s), "words", words_json(j, s), "rows_computed", s->spent);
     if (!tri__json_is_whole(row)) return tri__fail(TRI_RESOURCE, "out of memory for an explanation");
     return j->put(j->context, row);
+}
+
+/* What the fusion attends to in a row, which is computed once more, alone. Columns that a date became are one input. */
+static tri_status attend(job *j, sample *s) {
+    const tri_preprocess *p = j->rows.facts->preprocess;
+    const tri_row row = row_of(j, &(trial){s, -1, -1});
+    int texts = j->rows.facts->n_texts, token = texts;
+    float *each = tri__arena_alloc(j->arena, (size_t)(texts + p->n_columns) * sizeof *each); /* a vector a column */
+    TRI_TRY(tri__model_predict(j->rows.model, &row, 1,
+                               tri__arena_alloc(j->arena, (size_t)j->rows.facts->n_classes * sizeof *each)));
+    tri__model_attention(j->rows.model, each);
+    s->attention = tri__arena_alloc(j->arena, (size_t)j->rows.n_inputs * sizeof *s->attention);
+    for (int t = 0; t < texts; t++) s->attention[t] = (double)each[t];
+    for (int c = 0, input = texts; c < p->n_columns; input++)
+        for (int next = tri__preprocess_next(p, c); c < next; c++) s->attention[input] += (double)each[token++];
+    return TRI_OK;
 }
 
 /* Explains n_samples rows from `first` on, in an arena of their own. */
@@ -328,25 +357,25 @@ static tri_status explain_some(tri_arena *arena, void *data) {
         j->n_trials = 0;
         for (int i = 0; i < j->n_samples; i++) refine(j, &j->sample[i]);
     }
-    for (int i = 0; i < j->n_samples; i++) TRI_TRY(put_sample(j, &j->sample[i]));
+    for (int i = 0; i < j->n_samples; i++) {
+        if (j->rows.facts->attends) TRI_TRY(attend(j, &j->sample[i]));
+        TRI_TRY(put_sample(j, &j->sample[i]));
+    }
     return tri__table_rows_done(&j->rows, j->first, j->n_samples);
 }
 
-tri_status tri__explain_takes(const tri_model_facts *facts) {
-    if (!facts->separator) return TRI_OK;
-    return tri__fail(TRI_USAGE, "%s predicts several labels; explain takes models of classes and of numbers",
-                     facts->path);
-}
-
-/* --label, of a model of numbers: one of those that it answers with. */
+/* --label, of a model of numbers or of several labels: one of those that it answers with. */
 static tri_status find_number(job *j) {
     const tri_model_facts *f = j->rows.facts;
     char names[256] = "";
-    j->unit = f->preprocess->target->deviation;
-    j->class = j->options->label ? tri__text_index(j->options->label, (const char *const *)f->label, f->n_classes) : 0;
+    const char *label = j->options->label;
+    if (f->is_number) j->unit = f->preprocess->target->deviation;
+    if (!label && f->separator) return TRI_OK; /* of each row its own */
+    j->class = label ? tri__text_index(label, (const char *const *)f->label, f->n_classes) : 0;
     if (j->class >= 0) return TRI_OK;
     for (int c = 0; c < f->n_classes; c++) tri__text_append(names, sizeof names, ", ", "%s", f->label[c]);
-    return tri__fail(TRI_USAGE, "--label \"%s\": the model answers with numbers: %s", j->options->label, names);
+    return tri__fail(TRI_USAGE, "--label \"%s\": the model answers with %s: %s", label,
+                     f->is_number ? "numbers" : "labels", names);
 }
 
 /* --label */
@@ -355,7 +384,6 @@ static tri_status find_class(job *j) {
     const char *label = j->options->label;
     char words[1024];
     j->class = -1, j->unit = 1;
-    TRI_TRY(tri__explain_takes(j->rows.facts));
     if (p->target) return find_number(j);
     if (!label) return TRI_OK;
     tri_field_text field = {label, strlen(label), 0};
@@ -365,7 +393,9 @@ static tri_status find_class(job *j) {
 }
 
 static tri_status explain(const tri_settings *asked, const tri_log *log, job *j) {
-    TRI_TRY(tri__table_rows_open(asked, log, &j->rows));
+    tri_settings shown = *asked; /* borrows its texts */
+    shown.shows_attention = 1;
+    TRI_TRY(tri__table_rows_open(&shown, log, &j->rows));
     TRI_TRY(find_class(j));
     int64_t rows = j->rows.n, first = j->options->first - 1, end = first + j->options->rows;
     if (first >= rows)

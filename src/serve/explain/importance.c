@@ -2,7 +2,7 @@
  * about their row, and the figures are taken again. Where there are models that were trained without an input, so are
  * theirs; intervals are then percentiles of what changes in the same resamples of the rows (score/bootstrap.h). */
 #include "data/dataset/field_values.h"
-#include "score/bootstrap.h"
+#include "score/groups.h"
 #include "serve/explain/explain.h"
 #include "serve/infer/table_rows.h"
 
@@ -10,16 +10,13 @@
 enum { FIGURES = 3, RESAMPLES = 1000, VALUES = TRI_FIGURES * RESAMPLES };
 typedef struct figure {
     const char *name;
-    size_t offset; /* in tri_scores, or in tri_number_figures */
-    int sign;      /* 1: worse is higher */
-    int id;        /* a tri_figure; of numbers the place among tri__number_resamples */
+    int sign; /* 1: worse is higher */
+    int id;   /* a tri_figure; of numbers as in score/groups.h, and the place among tri__number_resamples */
 } figure;
-static const figure of_classes[FIGURES] = {{"log_loss", offsetof(tri_scores, log_loss), 1, TRI_FIGURE_LOG_LOSS},
-                                           {"accuracy", offsetof(tri_scores, accuracy), -1, TRI_FIGURE_ACCURACY},
-                                           {"roc_auc", offsetof(tri_scores, roc_auc), -1, TRI_FIGURE_ROC_AUC}};
-static const figure of_numbers[FIGURES] = {{"rmse", offsetof(tri_number_figures, rmse), 1, 1},
-                                           {"r2", offsetof(tri_number_figures, r2), -1, 0},
-                                           {"mae", offsetof(tri_number_figures, mae), 1, 2}};
+static const figure of_classes[FIGURES] = {{"log_loss", 1, TRI_FIGURE_LOG_LOSS},
+                                           {"accuracy", -1, TRI_FIGURE_ACCURACY},
+                                           {"roc_auc", -1, TRI_FIGURE_ROC_AUC}};
+static const figure of_numbers[FIGURES] = {{"rmse", 1, 1}, {"r2", -1, 0}, {"mae", 1, 2}};
 
 typedef struct job {
     tri_table_rows rows;
@@ -76,7 +73,9 @@ static tri_status take_rows(job *j, int label) {
 static tri_status open_job(job *j, const tri_settings *asked) {
     int label;
     TRI_TRY(tri__table_rows_open(asked, j->log, &j->rows));
-    TRI_TRY(tri__explain_takes(j->rows.facts));
+    if (j->rows.facts->separator)
+        return tri__fail(TRI_USAGE, "%s predicts several labels: --importance takes models of classes and of numbers; "
+                         "explain --label NAME says what moves one of them", j->rows.facts->path);
     j->figure = j->rows.facts->is_number ? of_numbers : of_classes;
     TRI_TRY(tri__table_find(j->rows.table, j->rows.facts->preprocess->label_name, &label));
     int64_t rows = j->rows.n;
@@ -105,28 +104,23 @@ static double in_units(const void *none, double value) {
     return value;
 }
 
-/* Answers are in the label's units, the number that stands for a row first. */
-static tri_status score_numbers(job *j, double out[static FIGURES]) {
-    const tri_number_set set = {.in_units = in_units, .n = j->rows.facts->n_classes};
-    tri_number_figures made;
-    double loss;
-    TRI_TRY(tri__number_scores(j->probs, j->target, j->n, &set, &made, &loss));
-    for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&made + j->figure[f].offset);
-    return j->options->retrained ? tri__number_resamples(j->probs, j->target, j->n, &set, RESAMPLES, j->now) : TRI_OK;
-}
-
+/* Answers of numbers are in the label's units, the number that stands for a row first. */
 static tri_status score(job *j, double out[static FIGURES]) {
     const tri_preprocess *p = j->rows.facts->preprocess;
-    const tri_label_set classes = {.n = p->n_classes, .label = p->label, .positive = j->rows.facts->positive,
-                                   .decision = j->rows.facts->decision};
-    TRI_OWNED(tri__scores_free) tri_scores scores = {0};
+    const tri_number_set set = {.in_units = in_units, .n = j->rows.facts->n_classes};
+    const tri_label_set classes = {.n = p->target ? set.n : p->n_classes, .label = p->label,
+                                   .positive = j->rows.facts->positive, .decision = j->rows.facts->decision,
+                                   .numbers = p->target ? &set : NULL};
+    const void *actual = p->target ? (const void *)j->target : j->label;
+    const tri_scored_rows rows = {j->probs, actual, NULL, j->n};
+    tri_group_scores made = {0};
     TRI_TRY(tri__model_predict(j->rows.model, j->row, j->n, j->probs));
-    if (p->target) return score_numbers(j, out);
-    tri_status status = tri__scores(j->probs, j->label, j->n, &classes, &scores);
-    for (int f = 0; f < FIGURES; f++) out[f] = *(const double *)((const char *)&scores + j->figure[f].offset);
-    if (status != TRI_OK || !j->options->retrained) return status;
+    TRI_TRY(tri__rows_score(&rows, &classes, 0, 1, &made));
+    for (int f = 0; f < FIGURES; f++) out[f] = made.figure[j->figure[f].id];
+    if (!j->options->retrained) return TRI_OK;
+    if (p->target) return tri__number_resamples(j->probs, j->target, j->n, &set, RESAMPLES, j->now);
     tri_intervals own = {0};
-    status = tri__bootstrap_figures(j->probs, j->label, j->n, &classes, RESAMPLES, 1, j->now, &own);
+    tri_status status = tri__bootstrap_figures(j->probs, j->label, j->n, &classes, RESAMPLES, 1, j->now, &own);
     tri__intervals_free(&own);
     return status;
 }

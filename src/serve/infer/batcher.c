@@ -110,7 +110,9 @@ static void pack(tri_batcher *b) {
     for (int i = 0; i < b->n_spans; i++) {
         const span *s = &b->spans[i];
         for (int64_t r = s->first; r < s->first + s->n; r++) {
-            if (micro->tokens[0] + micro->tokens[1] >= share) micro++;
+            int64_t tokens = 0;
+            for (int t = 0; t < spec->n_texts; t++) tokens += micro->tokens[t];
+            if (tokens >= share) micro++;
             pack_row(spec, micro, s->of, r, row++);
         }
     }
@@ -126,6 +128,7 @@ static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, cons
                     .computed = now - e->begun,
                     .batch_rows = b->batch_rows,
                     .batch_tokens = b->batch_tokens};
+    if (status == TRI_OK && b->spec.drift) tri__drift_add(b->spec.drift, e);
     e->answered(e->context, &a);
     tri__encoded_free(e);
 }

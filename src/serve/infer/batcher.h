@@ -6,6 +6,7 @@
 #pragma once
 
 #include "data/dataset/micro.h"
+#include "serve/infer/drift.h"
 #include "serve/infer/model.h"
 
 /* Computes a batch of [parts] microbatches, some of which may be empty: probs[part] [micro[part].n, classes], in memory
@@ -24,6 +25,7 @@ typedef struct tri_batcher_spec {
     /* Makes row r's answer [n_classes] of its numbers [n_computed]; NULL: they are the answer. Called likewise. */
     tri_status (*finish)(void *context, const tri_encoded *rows, int64_t r, const float *computed, float *answer);
     void *context;
+    tri_drift *drift;       /* counts what is answered; NULL: nothing does */
 } tri_batcher_spec;
 
 /* The most tokens of a part, where a row has at most row_tokens. */

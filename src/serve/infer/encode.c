@@ -2,6 +2,7 @@
 #include "serve/infer/encode.h"
 
 #include "data/dataset/field_values.h"
+#include "data/dataset/reference.h"
 #include "data/text/utf8.h"
 
 enum { LABEL = -2, UNKNOWN = -1 }; /* of find_name */
@@ -51,23 +52,22 @@ static void unite_names(tri_row_form *form, int n, int *use) {
 tri_status tri__row_form_make(const tri_preprocess *p, tri_tokenizer *const *tokenizer, const tri_windows *windows,
                               tri_row_form *form) {
     int n = 0;
-    size_t most = (size_t)p->text[0].n + (size_t)p->text[1].n + (size_t)p->n_columns;
-    *form = (tri_row_form){.preprocess = p, .outputs = p->n_classes, .n_texts = p->text[1].n ? 2 : 1,
-                           .windows = *windows};
+    size_t most = (size_t)p->n_columns;
+    for (int t = 0; t < TRI_TEXTS_MAX; t++) most += (size_t)p->text[t].n;
+    *form = (tri_row_form){.preprocess = p, .outputs = p->n_classes, .n_texts = tri__preprocess_texts(p->text),
+                           .tokenizer = {tokenizer[0], tokenizer[1]}, .windows = *windows};
     form->max_len = (int)tri__windows_room(windows);
     form->memory = malloc(most * sizeof *form->name + 2 * most * sizeof *form->sorted);
     if (!form->memory) return tri__fail(TRI_RESOURCE, "out of memory");
     form->name = form->memory;
     form->sorted = (int *)(form->name + most);
-    form->text[0] = form->sorted + most;
-    form->text[1] = form->text[0] + p->text[0].n;
-    form->column = form->text[1] + p->text[1].n;
-    for (int t = 0; t < form->n_texts; t++) {
-        form->tokenizer[t] = tokenizer[t];
+    form->column = form->sorted + most;
+    for (int t = 0; t < form->n_texts; form->column += p->text[t++].n) {
+        form->text[t] = form->column;
         for (int i = 0; i < p->text[t].n; i++) form->name[n++] = p->text[t].at[i];
     }
     for (int c = 0; c < p->n_columns; c++) form->name[n++] = p->column[c].name;
-    unite_names(form, n, form->text[0]); /* text[0], text[1] and column are consecutive */
+    unite_names(form, n, form->text[0]); /* texts and column are consecutive */
     return TRI_OK;
 }
 
@@ -157,6 +157,7 @@ static tri_status take_unseen(encoding *e, int column, tri_field_text field) {
 static tri_status take_numbers(encoding *e) {
     const tri_preprocess *p = e->form->preprocess;
     float *numbers = e->to->numbers + e->row * p->width;
+    float *value = e->to->column + e->row * p->n_columns;
     for (int c = 0, next = 0, source = -1; c < p->n_columns; c++) { /* source: the table's column, as facts have it */
         if (c == next) source++, next = tri__preprocess_next(p, c);
         tri_field_text field = e->field[e->form->column[c]];
@@ -173,6 +174,7 @@ static tri_status take_numbers(encoding *e) {
         }
         if (p->column[c].category && !tri__category_known(&p->column[c], numbers))
             TRI_TRY(take_unseen(e, source, field));
+        if (e->form->drift) *value++ = tri__reference_value(&p->column[c], &p->reading, numbers, &field);
         numbers += p->column[c].width;
     }
     return TRI_OK;
@@ -204,7 +206,8 @@ static tri_status take_text(encoding *e, int text) {
     tri_field_text field = text_of(e, text);
     if (!field.text) return no_memory(e->to->n);
     int most = form->max_len + (e->overlong == TRI_OVERLONG_REFUSE); /* one more shows that a text is longer */
-    int n = tri__tokenizer_encode(form->tokenizer[text], field.text, field.length, most, e->to->ids + e->used);
+    const tri_tokenizer *tokenizer = form->tokenizer[tri__reader(&form->windows.readers, text)];
+    int n = tri__tokenizer_encode(tokenizer, field.text, field.length, most, e->to->ids + e->used);
     if (n < 0) return TRI_RESOURCE;
     if (n > form->max_len) {
         char what[96];
@@ -231,15 +234,17 @@ static tri_status take_rows(encoding *e, const tri_row *rows) {
 static tri_encoded *make(const tri_row_form *form, int64_t n) {
     const tri_preprocess *p = form->preprocess;
     size_t rows = (size_t)n, starts = rows * (size_t)form->n_texts + 1, numbers = rows * (size_t)p->width,
-           probs = rows * (size_t)form->outputs;
+           probs = rows * (size_t)form->outputs,
+           values = form->drift ? rows * (size_t)p->n_columns : 0;
     tri_encoded *e = malloc(sizeof *e + (starts + rows + 1) * sizeof *e->start +
-                            (numbers + probs) * sizeof *e->numbers);
+                            (numbers + probs + values) * sizeof *e->numbers);
     if (!e) return NULL;
     *e = (tri_encoded){.n = n, .n_texts = form->n_texts};
     e->start = (int64_t *)(e + 1);
     e->tokens_to = e->start + starts;
     e->numbers = (float *)(e->tokens_to + rows + 1);
     e->probs = e->numbers + numbers;
+    e->column = e->probs + probs;
     e->start[0] = e->tokens_to[0] = 0;
     return e;
 }

@@ -3,21 +3,23 @@
 
 #include "data/dataset/windows.h"
 #include "data/text/tokenizer.h"
+#include "serve/infer/drift.h"
 #include "serve/infer/model.h"
 
 /* The columns that a model reads, by name. */
 typedef struct tri_row_form {
     const tri_preprocess *preprocess;  /* borrowed */
-    const tri_tokenizer *tokenizer[2]; /* borrowed */
+    const tri_tokenizer *tokenizer[2]; /* by encoder; borrowed */
     int n_texts, max_len;  /* max_len: ids of a text, of all its windows */
     tri_windows windows;
     int outputs;           /* numbers of an answer: classes, unless the model has others */
     const char **name;     /* [n_names] distinct: columns of texts, then tabular ones; borrowed from preprocess */
     int n_names;
     int *sorted;           /* [n_names] indices of name, in byte order */
-    int *text[2];          /* [preprocess->text[t].n] indices of name */
+    int *text[TRI_TEXTS_MAX]; /* [preprocess->text[t].n] indices of name */
     int *column;           /* [preprocess->n_columns] likewise */
     void *memory;          /* of the arrays */
+    const tri_drift *drift; /* which needs columns' values; NULL: none does */
 } tri_row_form;
 
 tri_status tri__row_form_make(const tri_preprocess *preprocess, tri_tokenizer *const *tokenizer,
@@ -34,6 +36,7 @@ struct tri_encoded {
     int32_t *ids;          /* [start[n * n_texts]], owned */
     float *numbers;        /* [n, preprocess->width] */
     float *probs;          /* [n, outputs] */
+    float *column;         /* [n, preprocess->n_columns] values as tri__reference_value has them */
     tri_unseen *unseen;    /* [n_columns] values that training did not have; NULL: none; owned */
     /* batcher.c's, once submitted */
     tri_encoded *next;     /* in the queue */

@@ -2,6 +2,8 @@
  * one after the other, so that memory holds one of them. */
 #include "serve/infer/ensemble.h"
 
+#include "data/dataset/field_values.h"
+#include "data/dataset/target.h"
 #include "engine/inputs.h"
 #include "serve/infer/groups.h"
 
@@ -43,7 +45,8 @@ void tri__decision_take(int members, tri_decision *sum) {
 }
 
 void tri__judged_free(tri_judged *judged) {
-    TRI_FREE(judged->probs, judged->labels, judged->weights);
+    TRI_FREE(judged->probs, judged->labels, judged->weights, judged->level, judged->from);
+    tri__preprocess_free(judged->preprocess);
     *judged = (tri_judged){0};
 }
 
@@ -68,12 +71,13 @@ static tri_status eval_member(const tri_settings *asked, const tri_eval_options 
     tri_settings one = *asked; /* borrows its texts */
     const tri_eval_options bare = {.by = i ? (tri_texts){0} : options->by};
     TRI_OWNED(tri__evaluation_free) tri_evaluation made = {0};
-    tri_judged judged = {0};
+    TRI_OWNED(tri__judged_free) tri_judged judged = {0};
     one.checkpoint = e->folder[i];
     tri_status status = tri__eval_model(&one, &bare, world, log, &made, out->folds ? NULL : &judged);
     int64_t n = judged.n * judged.n_classes;
     if (status == TRI_OK && i > 0 && judged.probs &&
-        (judged.n != first->n || memcmp(judged.labels, first->labels, (size_t)judged.n * sizeof *judged.labels) != 0 ||
+        (judged.n != first->n || judged.n_classes != first->n_classes || judged.words != first->words ||
+         memcmp(judged.labels, first->labels, (size_t)judged.words * sizeof *judged.labels) != 0 ||
          !are_same(made.scores.label, made.scores.n_classes, out->member[0].scores.label,
                    out->member[0].scores.n_classes)))
         status = other_classes(e, i);
@@ -84,7 +88,7 @@ static tri_status eval_member(const tri_settings *asked, const tri_eval_options 
     out->member[i].folder = strdup(e->folder[i]);
     out->n_members = i + 1;
     if (i == 0) {
-        out->by = TRI_GIVE(made.by), out->n_by = made.n_by;
+        out->by = TRI_GIVE(made.by), out->n_by = made.n_by, out->promised = made.promised;
         made.n_by = 0;
     }
     if (!out->folds) {
@@ -93,24 +97,46 @@ static tri_status eval_member(const tri_settings *asked, const tri_eval_options 
         if (!out->unseen) out->unseen = tri__json_incref(made.unseen); /* members have the same columns and values */
     }
     if (status == TRI_OK && !out->member[i].folder) status = no_memory();
-    if (i == 0) *first = judged;
-    else tri__judged_free(&judged);
+    for (int c = 0; i && judged.from && c < judged.n_classes; c++) first->from[c] += judged.from[c];
+    if (i == 0) *first = judged, judged = (tri_judged){0};
     return status;
+}
+
+/* Answers of numbers become values in units of training again, which figures are taken of; thresholds are the mean. */
+static tri_status take_numbers(int members, tri_judged *first, tri_label_set *classes, tri_evaluation *out,
+                               uint8_t **inside) {
+    const tri_column_stats *target = first->preprocess->target;
+    int n = first->numbers.n, has_interval = first->is_number && out->promised > 0;
+    for (int c = 0; first->from && c < n; c++) first->from[c] /= (float)members;
+    first->numbers.from = first->from, first->numbers.scale = target;
+    classes->numbers = &first->numbers, classes->n = n, classes->label = first->preprocess->label;
+    if (has_interval) TRI_TRY(TRI_NEW(*inside, first->n, "intervals"));
+    for (int64_t i = 0; first->is_number && i < first->n; i++) {
+        const float *answer = first->probs + i * first->n_classes, *end = answer + first->n_classes;
+        double actual = tri__target_value(target, (double)((const float *)(const void *)first->labels)[i]);
+        if (has_interval) (*inside)[i] = actual >= (double)end[-2] && actual <= (double)end[-1];
+        for (int c = 0; c < n; c++) /* quantiles follow the prediction; there is at least as much room before */
+            first->probs[i * n + c] = (float)tri__column_transform(target, (double)answer[c + (first->level != NULL)]);
+    }
+    return TRI_OK;
 }
 
 /* The scores of the mean, whose members are calibrated. */
 static tri_status score(const tri_run_set *e, const double *sum, tri_judged *first, int64_t bootstrap, int threads,
                         tri_evaluation *out) {
     const tri_scores *one = &out->member[0].scores;
-    const tri_label_set classes = {.n = one->n_classes, .label = one->label, .weights = first->weights,
-                                   .positive = one->positive, .decision = &out->decision};
+    TRI_OWNED(tri__free_at) uint8_t *inside = NULL;
+    tri_label_set classes = {.n = one->n_classes, .label = one->label, .weights = first->weights,
+                             .positive = one->positive, .decision = &out->decision};
     tri__decision_take(e->n, &out->decision);
     tri__mean_take(sum, first->n * first->n_classes, e->n, first->probs);
+    if (first->preprocess) TRI_TRY(take_numbers(e->n, first, &classes, out, &inside));
     TRI_TRY(tri__scores(first->probs, first->labels, first->n, &classes, &out->scores));
     out->before.log_loss = out->scores.log_loss;
     out->before.ece = out->scores.reliability.ece, out->before.brier = out->scores.reliability.brier;
     for (int i = 0; i < e->n; i++) out->scores.seconds += out->member[i].scores.seconds;
-    return tri__evaluation_bootstrap(first->probs, first->labels, &classes, bootstrap, threads, out);
+    const tri_scored_rows rows = {first->probs, first->labels, inside, first->n};
+    return tri__evaluation_bootstrap(&rows, &classes, bootstrap, threads, out);
 }
 
 /* An ensemble's mean; or each fold's model by itself: with --part valid their rows differ. */

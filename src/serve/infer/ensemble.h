@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint/run_set.h"
+#include "data/dataset/preprocess.h"
 #include "serve/serve.h"
 
 /* As tri__run_set_read, of ensembles alone: n is 0 where the folder is not one. */
@@ -22,10 +23,15 @@ void tri__decision_take(int members, tri_decision *sum);
 /* predict.c: evaluation and prediction by one model. kept: its probabilities and the labels; NULL: not wanted. */
 typedef struct tri_judged {
     int64_t n;
-    int n_classes;
+    int n_classes, is_number; /* tri__outputs */
     float *probs;     /* [n, n_classes] */
-    int32_t *labels;  /* [n] */
+    int64_t words;
+    int32_t *labels;  /* [words] or targets, as a dataset has them */
     double *weights;  /* [n_classes] of classes in the loss; NULL: all 1 */
+    tri_number_set numbers; /* of what is not classes: preprocess not NULL; it borrows what follows */
+    tri_preprocess *preprocess;
+    double *level;
+    float *from;
 } tri_judged;
 void tri__judged_free(tri_judged *judged);
 tri_status tri__eval_model(const tri_settings *settings, const tri_eval_options *options, tri_world *world,

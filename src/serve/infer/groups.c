@@ -128,11 +128,19 @@ tri_status tri__grouped_read(const tri_table *table, const int64_t *row, int64_t
     return status;
 }
 
-tri_status tri__evaluation_bootstrap(const float *probs, const int32_t *labels, const tri_label_set *classes,
-                                     int64_t resamples, int threads, tri_evaluation *out) {
-    int64_t n = out->scores.rows;
-    TRI_TRY(tri__bootstrap(probs, labels, n, classes, resamples, threads, &out->intervals));
+tri_status tri__evaluation_bootstrap(const tri_scored_rows *rows, const tri_label_set *classes, int64_t resamples,
+                                     int threads, tri_evaluation *out) {
+    tri_group_scores whole = {.rows = rows->n};
+    if (classes->numbers) {
+        TRI_TRY(tri__rows_score(rows, classes, resamples, threads, &whole));
+        out->inside = rows->inside ? whole.figure[TRI_NUMBER_INTERVALS] : NAN;
+        out->intervals = whole.intervals;
+    } else {
+        TRI_TRY(tri__bootstrap(rows->probs, rows->labels, rows->n, classes, resamples, threads, &out->intervals));
+        for (int f = 0; f < TRI_FIGURES; f++) whole.figure[f] = tri__figure_of(&out->scores, (tri_figure)f);
+        whole.intervals = out->intervals;
+    }
     for (int i = 0; i < out->n_by; i++)
-        TRI_TRY(tri__grouped_score(&out->by[i], probs, labels, n, classes, &out->scores, resamples, threads));
+        TRI_TRY(tri__grouped_score(&out->by[i], rows, classes, &whole, resamples, threads));
     return TRI_OK;
 }

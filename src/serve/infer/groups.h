@@ -10,6 +10,6 @@
  * Whatever it returns, the caller frees *out. */
 tri_status tri__grouped_read(const tri_table *table, const int64_t *row, int64_t n, int column,
                             const tri_reading *reading, tri_grouped *out);
-/* The intervals of out->scores, and all figures of out->by. */
-tri_status tri__evaluation_bootstrap(const float *probs, const int32_t *labels, const tri_label_set *classes,
-                                     int64_t resamples, int threads, tri_evaluation *out);
+/* The intervals of out->scores, of numbers the share of rows inside theirs, and all figures of out->by. */
+tri_status tri__evaluation_bootstrap(const tri_scored_rows *rows, const tri_label_set *classes, int64_t resamples,
+                                     int threads, tri_evaluation *out);

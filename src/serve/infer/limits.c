@@ -37,11 +37,14 @@ static int64_t most_windows(const tri_model_config *m, int64_t texts, int64_t to
 tri_counts tri__batching_counts(const tri_batching *batching, const tri_opened *o) {
     const tri_model_config *m = &o->settings.model;
     int64_t tokens = tri__batching_tokens(batching, o);
-    int encoders = tri__assets_encoders(&o->assets), texts = o->assets.n_texts / encoders; /* texts of each encoder */
-    tri_counts max = {.of = {0, tokens, encoders > 1 ? tokens : 0, batching->max_batch_rows}};
-    for (int e = 0; e < encoders; e++) {
+    const tri_readers *readers = &o->assets.readers;
+    tri_counts max = {.of[TRI_SYM_N] = batching->max_batch_rows};
+    for (int e = 0; e < o->assets.n_encoders; e++) {
+        int texts = 0;
+        for (int t = 0; t < o->assets.n_texts; t++) texts += tri__reader(readers, t) == e;
+        max.of[TRI_SYM_T0 + e] = tokens;
         max.squares[TRI_SYM_T0 + e] = (double)tokens * (double)m->max_sen_len;
-        if (m->windows > 1 || texts > 1)
+        if (m->windows > 1 || readers->joined)
             max.of[TRI_SYM_W0 + e] = most_windows(m, batching->max_batch_rows * texts, tokens);
     }
     return max;

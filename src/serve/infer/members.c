@@ -11,9 +11,9 @@ static tri_status compare(const tri_opened *a, const tri_opened *b) {
     tri_windows x = tri__assets_windows(&a->settings.model, &a->assets),
                 y = tri__assets_windows(&b->settings.model, &b->assets);
     if (!tri__json_is_whole(one) || !tri__json_is_whole(other)) return tri__fail(TRI_RESOURCE, "out of memory");
-    int same = a->assets.n_texts == b->assets.n_texts && a->assets.shares == b->assets.shares && x.most == y.most &&
-               x.max_len == y.max_len && x.stride == y.stride;
-    for (int t = 0; t < a->assets.n_texts && same; t++)
+    int same = a->assets.n_texts == b->assets.n_texts && x.most == y.most && x.max_len == y.max_len &&
+               x.stride == y.stride && !memcmp(&x.readers, &y.readers, sizeof x.readers);
+    for (int t = 0; t < a->assets.n_encoders && same; t++)
         same = tri__tokenizer_hash(a->assets.tokenizer[t]) == tri__tokenizer_hash(b->assets.tokenizer[t]);
     if (!(same && tri__json_equal(one, other)))
         return tri__fail(TRI_DATA,

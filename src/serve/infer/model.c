@@ -13,6 +13,7 @@ struct tri_model {
     tri_row_form form;
     tri_batching batching;   /* with the defaults resolved */
     tri_batcher *batcher;
+    tri_drift *drift;
     tri_model_facts facts;
     const tri_column_stats **column; /* of the facts */
     char **names;            /* of the facts' labels */
@@ -36,6 +37,8 @@ static tri_status read_model(const opening *a) {
     tri_windows windows = tri__assets_windows(&o->settings.model, &o->assets);
     TRI_TRY(tri__row_form_make(o->preprocess, o->assets.tokenizer, &windows, &m->form));
     m->form.outputs = m->members.n_classes;
+    TRI_TRY(tri__drift_open(o, &m->members.decision, m->members.n, &m->drift));
+    m->form.drift = m->drift;
     return TRI_OK;
 }
 
@@ -76,6 +79,7 @@ static tri_status find_facts(tri_model *m) {
                                  .n_texts = m->form.n_texts,
                                  .n_columns = n,
                                  .n_classes = m->members.n_classes,
+                                 .attends = o->engine.model.shows_attention && o->engine.model.tokens,
                                  .is_number = tri__preprocess_is_number(p),
                                  .separator = !p->separator || *p->separator ? p->separator : ";",
                                  .text = p->text,
@@ -83,7 +87,8 @@ static tri_status find_facts(tri_model *m) {
                                  .label = (const char *const *)m->names,
                                  .positive = m->facts.positive,
                                  .decision = &m->members.decision,
-                                 .preprocess = p};
+                                 .preprocess = p,
+                                 .drift = m->drift};
     for (int i = 0; i < m->members.n; i++) {
         const tri_engine *engine = &m->members.at[i].opened.engine;
         m->facts.parameters += engine->model.n_elements, m->facts.bytes += tri__exec_bytes(engine->exec);
@@ -122,14 +127,16 @@ static tri_status start_batcher(tri_model *m) {
                                        .n_columns = m->form.preprocess->width,
                                        .rows = m->batching.max_batch_rows,
                                        .windows = m->form.windows,
-                                       .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets},
+                                       .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets,
+                                       .fused = engine->model.tokens},
                              .n_classes = m->members.n_classes,
                              .queue_rows = m->batching.queue_rows,
                              .max_wait = m->batching.max_wait,
                              .compute = run,
-                             .context = m};
+                             .context = m,
+                             .drift = m->drift};
     const tri_counts max = tri__batching_counts(&m->batching, m->first);
-    for (int t = 0; t < m->form.n_texts; t++) {
+    for (int t = 0; t < engine->model.n_encoders; t++) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, m->first);
         spec.micro.sequences[t] = max.of[TRI_SYM_W0 + t];
         spec.micro.position_base[t] = tri__encoder_position_base(&engine->model.encoder[t]);
@@ -156,6 +163,7 @@ void tri__model_close(tri_model *m) {
     if (!m) return;
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
+    tri__drift_close(m->drift);
     free(m->column);
     for (int c = 0; m->names && c < m->members.n_classes; c++) free(m->names[c]);
     free(m->names);
@@ -252,4 +260,34 @@ tri_status tri__model_predict(tri_model *m, const tri_row *rows, int64_t n, floa
     pthread_cond_destroy(&c.changed);
     pthread_mutex_destroy(&c.lock);
     return status;
+}
+
+/* Adds what the first of n tokens attends to: qkv [n, 3 * heads * d]. */
+static void add_attention(const float *qkv, int n, int64_t heads, int64_t d, double share, float *out) {
+    int64_t H = heads * d;
+    for (int64_t h = 0; h < heads; h++) {
+        const float *q = qkv + h * d;
+        double most = -INFINITY, sum = 0;
+        for (int pass = 0; pass < 3; pass++)
+            for (int t = 0; t < n; t++) {
+                const float *k = q + (3 * t + 1) * H;
+                double score = 0;
+                for (int64_t i = 0; i < d; i++) score += (double)q[i] * (double)k[i];
+                score /= sqrt((double)d);
+                if (pass == 0) most = fmax(most, score);
+                else if (pass == 1) sum += exp(score - most);
+                else out[t] += (float)(share * exp(score - most) / sum);
+            }
+    }
+}
+
+void tri__model_attention(const tri_model *m, float *out) {
+    memset(out, 0, (size_t)m->first->engine.model.tokens * sizeof *out);
+    for (int i = 0; i < m->members.n; i++) {
+        const tri_engine *engine = &m->members.at[i].opened.engine;
+        const tri_network *net = &engine->model;
+        int slot = tri__program_find(engine->plan.infer.program, TRI_ATTENTION_SLOT);
+        add_attention(tri__exec_slot(engine->exec, engine->infer, slot), net->tokens, net->fusion_heads,
+                      net->common / net->fusion_heads, 1.0 / (double)(net->fusion_heads * m->members.n), out);
+    }
 }

@@ -11,6 +11,7 @@
 #include "settings/settings.h"
 
 typedef struct tri_crew tri_crew; /* serve/infer/crew.h */
+typedef struct tri_drift tri_drift; /* serve/infer/drift.h */
 
 /* Batching and its limits; 0: the default. */
 typedef struct tri_batching {
@@ -42,6 +43,7 @@ typedef struct tri_model_facts {
     int n_texts, n_columns, n_classes;
     const tri_texts *text;      /* [n_texts] columns joined to each text */
     const tri_column_stats *const *column; /* [n_columns] tabular columns of a table */
+    int attends;                /* tri__model_attention tells of attention */
     int is_number;              /* an answer is n_classes numbers of these names, not probabilities of classes */
     const char *separator;      /* several labels, each with a probability: what is between those of a row; NULL */
     const char *const *label;   /* [n_classes] */
@@ -49,6 +51,7 @@ typedef struct tri_model_facts {
     const tri_decision *decision; /* the temperature of its probabilities, the threshold of its labels */
     int64_t parameters, bytes;  /* of all members of an ensemble; bytes: memory of the plan */
     const tri_preprocess *preprocess;
+    tri_drift *drift;           /* of what it has answered; NULL: it has no reference */
 } tri_model_facts;
 const tri_model_facts *tri__model_facts(const tri_model *model);
 
@@ -84,6 +87,10 @@ tri_status tri__model_submit(tri_model *model, tri_encoded *encoded, tri_answere
 
 /* Encodes (long texts are truncated), submits, waiting where the queue is full, and waits for probs [n, classes]. */
 tri_status tri__model_predict(tri_model *model, const tri_row *rows, int64_t n, float *probs);
+
+/* Of the last batch's first row, once it is computed, by a model whose facts say so: how much the primary text's token
+ * attends in the fusion's last layer to each token, a text or a column, [tokens]; the mean of heads and members. */
+void tri__model_attention(const tri_model *model, float *out);
 
 typedef struct tri_model_load {
     int64_t queued_rows, running_rows;

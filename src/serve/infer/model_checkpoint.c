@@ -20,6 +20,10 @@ void tri__opened_close(tri_opened *o) {
 /* Checks that the classes in preprocessing match the number in the configuration. */
 static tri_status check_classes(const tri_opened *o) {
     const tri_model_config *model = &o->settings.model;
+    if (tri__preprocess_texts(o->preprocess->text) != o->assets.n_texts)
+        return tri__fail(TRI_DATA, "%s: its configuration has %d texts, its preprocessing %d",
+                         tri__checkpoint_path(o->checkpoint), o->assets.n_texts,
+                         tri__preprocess_texts(o->preprocess->text));
     if (o->preprocess->n_classes == tri__model_outputs(model) && !o->preprocess->target == !model->task &&
         !o->preprocess->separator == (model->task != TRI_TASK_LABELS))
         return TRI_OK;

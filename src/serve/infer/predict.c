@@ -151,16 +151,10 @@ static tri_status join(const served *v, const tri_settings *asked, const tri_tex
     return find_rows(v, out);
 }
 
-static tri_status not_classes(const served *v, const char *what) {
-    return tri__fail(TRI_USAGE, "%s: the model predicts %s, not classes: leave it out", what,
-                     v->opened.preprocess->separator ? "several labels" : "numbers");
-}
-
 /* Which groups the rows belong to. */
 static tri_status find_groups(const served *v, const tri_settings *asked, const tri_texts *by, tri_evaluation *out) {
     TRI_OWNED(tri__predictions_free) tri_predictions found = {0};
     if (!by->n) return TRI_OK;
-    if (v->opened.preprocess->target) return not_classes(v, "--by");
     TRI_TRY(join(v, asked, by, "--by", &found));
     TRI_TRY(TRI_NEW(out->by, by->n, "groups"));
     for (int i = 0; i < by->n; i++)
@@ -254,15 +248,34 @@ static void calibrate(served *v) {
     tri__decision_apply(&v->opened.decision, v->probs, v->data->n, v->opened.preprocess->n_classes);
 }
 
+/* Which rows are inside the intervals that the model promises; NULL: it promises none. */
+static tri_status find_inside(const served *v, tri_evaluation *out, uint8_t **inside) {
+    const tri_conformal *around = &v->opened.decision.interval;
+    out->promised = around->share;
+    if (!(around->share > 0)) return TRI_OK;
+    TRI_TRY(TRI_NEW(*inside, v->data->n, "intervals"));
+    for (int64_t i = 0; i < v->data->n; i++) {
+        tri_interval is = tri__conformal_of(around, &v->opened.numbers, v->probs + i * v->opened.numbers.n);
+        double actual = tri__target_value(v->opened.preprocess->target, (double)v->data->targets[i]);
+        (*inside)[i] = actual >= is.low && actual <= is.high;
+    }
+    return TRI_OK;
+}
+
 /* Figures before and after the temperature, and how far they can be believed. */
 static tri_status score(served *v, const tri_label_set *classes, int64_t bootstrap, tri_evaluation *out) {
     const int32_t *labels = v->data->labels;
     tri_label_set decided = *classes;
     tri_scores *scores = &out->scores;
+    TRI_OWNED(tri__free_at) uint8_t *inside = NULL;
+    tri_scored_rows rows = {v->probs, labels, NULL, v->data->n};
+    int threads = tri__threads(&v->opened.settings);
     TRI_TRY(tri__scores(v->probs, labels, v->data->n, classes, scores));
-    if (classes->numbers)
-        return tri__number_intervals(v->probs, v->data->targets, v->data->n, classes->numbers, bootstrap,
-                                     out->number_intervals);
+    if (classes->numbers) {
+        TRI_TRY(find_inside(v, out, &inside));
+        rows.inside = inside;
+        return tri__evaluation_bootstrap(&rows, classes, bootstrap, threads, out);
+    }
     out->before.log_loss = scores->log_loss;
     out->before.ece = scores->reliability.ece, out->before.brier = scores->reliability.brier;
     if (v->opened.decision.temperature != 1 || v->opened.decision.has_threshold) {
@@ -271,20 +284,7 @@ static tri_status score(served *v, const tri_label_set *classes, int64_t bootstr
         calibrate(v);
         TRI_TRY(tri__scores(v->probs, labels, v->data->n, &decided, scores));
     }
-    return tri__evaluation_bootstrap(v->probs, labels, &decided, bootstrap, tri__threads(&v->opened.settings), out);
-}
-
-/* The share of rows that are inside the intervals that the model promises. */
-static void count_inside(const served *v, tri_evaluation *out) {
-    const tri_conformal *around = &v->opened.decision.interval;
-    int64_t inside = 0;
-    out->promised = around->share, out->inside = NAN;
-    for (int64_t i = 0; i < v->data->n && around->share > 0; i++) {
-        tri_interval is = tri__conformal_of(around, &v->opened.numbers, v->probs + i * v->opened.numbers.n);
-        double actual = tri__target_value(v->opened.preprocess->target, (double)v->data->targets[i]);
-        inside += actual >= is.low && actual <= is.high;
-    }
-    if (around->share > 0) out->inside = (double)inside / (double)v->data->n;
+    return tri__evaluation_bootstrap(&rows, &decided, bootstrap, threads, out);
 }
 
 static tri_status evaluate(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
@@ -301,7 +301,6 @@ static tri_status evaluate(const tri_settings *asked, const tri_eval_options *op
                                    .weights = weights->n ? weights->at : NULL,
                                    .numbers = v->opened.preprocess->target ? &v->opened.numbers : NULL,
                                    .positive = v->positive};
-    if (v->opened.preprocess->target) count_inside(v, out);
     TRI_TRY(score(v, &classes, options->bootstrap, out));
     out->decision = v->opened.decision;
     out->decision.from = NULL; /* the model's, which is closed */
@@ -315,17 +314,22 @@ static tri_status evaluate(const tri_settings *asked, const tri_eval_options *op
 /* What an ensemble takes of a member. */
 static tri_status keep_judged(served *v, tri_judged *kept) {
     const tri_reals *weights = &v->opened.settings.model.class_weights;
-    size_t rows = (size_t)v->data->n, classes = (size_t)v->opened.preprocess->n_classes;
-    *kept = (tri_judged){.n = v->data->n, .n_classes = (int)classes, .probs = v->probs,
-                         .labels = malloc(rows * sizeof *kept->labels),
-                         .weights = weights->n ? malloc(classes * sizeof *kept->weights) : NULL};
-    v->probs = NULL;
-    if (!kept->labels || (weights->n && !kept->weights)) {
-        tri__judged_free(kept);
-        return tri__fail(TRI_RESOURCE, "out of memory");
-    }
-    memcpy(kept->labels, v->data->labels, rows * sizeof *kept->labels);
-    if (weights->n) memcpy(kept->weights, weights->at, classes * sizeof *kept->weights);
+    const tri_opened *o = &v->opened;
+    int64_t words = v->data->n * v->data->words, classes = o->preprocess->n_classes;
+    *kept = (tri_judged){.n = v->data->n, .n_classes = tri__outputs(o), .words = words, .numbers = o->numbers};
+    TRI_TRY(TRI_NEW(kept->labels, words, "an ensemble"));
+    memcpy(kept->labels, v->data->labels, (size_t)words * sizeof *kept->labels);
+    if (weights->n) TRI_TRY(TRI_NEW(kept->weights, weights->n, "an ensemble"));
+    if (weights->n) memcpy(kept->weights, weights->at, (size_t)weights->n * sizeof *kept->weights);
+    if (o->numbers.level) TRI_TRY(TRI_NEW(kept->level, classes, "an ensemble"));
+    if (o->numbers.level) memcpy(kept->level, o->numbers.level, (size_t)classes * sizeof *kept->level);
+    kept->numbers.level = kept->level, kept->numbers.weight = kept->weights;
+    kept->is_number = tri__preprocess_is_number(o->preprocess);
+    if (!kept->is_number) kept->probs = TRI_GIVE(v->probs);
+    else TRI_TRY(TRI_NEW(kept->probs, kept->n * kept->n_classes, "an ensemble"));
+    if (kept->is_number) tri__output_rows(o, v->probs, kept->n, kept->probs);
+    kept->from = TRI_GIVE(v->opened.from);
+    if (o->preprocess->target) kept->preprocess = TRI_GIVE(v->opened.preprocess);
     return TRI_OK;
 }
 
@@ -335,9 +339,6 @@ tri_status tri__eval_model(const tri_settings *asked, const tri_eval_options *op
     *out = (tri_evaluation){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_status status = evaluate(asked, options, world, log, v, out);
-    if (status == TRI_OK && kept && v->opened.preprocess->target)
-        status = tri__fail(TRI_USAGE, "%s does not predict classes, and eval takes the members of such an ensemble one "
-                                      "by one: name one of them", asked->checkpoint);
     if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
     close_served(v);
     return status;
@@ -361,8 +362,13 @@ void tri__evaluation_free(tri_evaluation *evaluation) {
 static tri_status predict(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                           const tri_log *log, served *v, tri_predictions *out) {
     TRI_TRY(open_served(asked, world, log, 0, v));
-    if ((options->top_k || options->uncertain) && v->opened.preprocess->target)
-        return not_classes(v, options->top_k ? "--top-k" : "--uncertain");
+    if (options->top_k && v->opened.preprocess->target)
+        return tri__fail(TRI_USAGE, "--top-k: the model predicts %s, not classes: leave it out",
+                         v->opened.preprocess->separator ? "several labels" : "numbers");
+    if (options->uncertain && tri__preprocess_is_number(v->opened.preprocess) && !v->opened.numbers.level)
+        return tri__fail(TRI_USAGE,
+                         "--uncertain: the model predicts one number, whose intervals are all as wide: leave "
+                         "it out, or train with task quantiles, which are further apart where less is known");
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
@@ -385,6 +391,7 @@ tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const
     if (status == TRI_OK) {
         out->n = v->data->n, out->n_classes = tri__outputs(&v->opened), out->decision = v->opened.decision;
         out->is_number = tri__preprocess_is_number(v->opened.preprocess);
+        out->n_levels = v->opened.numbers.level ? v->opened.numbers.n : 0;
         out->separator = TRI_GIVE(v->opened.preprocess->separator), out->from = TRI_GIVE(v->opened.from);
         if (!out->is_number) out->probs = v->probs, v->probs = NULL;
         else status = TRI_NEW(out->probs, out->n * out->n_classes + 1, "the predictions");

@@ -20,7 +20,8 @@ static tri_json *columns_json(tri_server *server, const tri_live *live) {
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *of = facts->column[c];
         char words[TRI_FORM_WORDS];
-        const char *kind = of->category ? "category" : of->read_as.kind == TRI_FORM_DATE ? "date" : "number";
+        static const char *const kinds[] = {"number", "number", "date", "boolean", "hashed"};
+        const char *kind = of->category ? "category" : kinds[of->read_as.kind];
         tri_json *column = tri__json_pack("{s:s, s:s}", "name", of->name, "kind", kind);
         if (of->read_as.kind) tri__json_set_new(column, "form", tri__json_string(tri__form_words(&of->read_as, words)));
         if (of->category) {
@@ -37,12 +38,14 @@ tri_json *tri__example_row(const tri_model_facts *facts) {
     tri_json *row = tri__json_object();
     for (int t = 0; t < facts->n_texts; t++)
         for (int i = 0; i < facts->text[t].n; i++)
-            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t]));
+            tri__json_set_new(row, facts->text[t].at[i], tri__json_string(words[t > 0]));
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *column = facts->column[c];
         const tri_value_form *form = &column->read_as;
         const char *text = column->category && column->n_categories ? column->category[0]
                            : form->unit[0] == '%'                   ? "1%"
+                           : form->kind == TRI_FORM_BOOLEAN         ? "yes"
+                           : form->kind == TRI_FORM_HASHED          ? "Nova 12"
                            : form->kind != TRI_FORM_DATE            ? NULL
                            : form->clock                            ? "08:30"
                            : form->zoned                            ? "2024-12-31T08:30Z"

@@ -122,6 +122,7 @@ void tri__handle_metrics(void *context, tri_exchange *exchange) {
     put_one(&out, "trident_rows_total", "counter", "Rows given to models", (double)atomic_load(&metrics->rows));
     put_one(&out, "trident_tokens_total", "counter", "Tokens given to models", (double)atomic_load(&metrics->tokens));
     tri__put_unseen(server, &out);
+    tri__put_drift(server, &out);
     put_one(&out, "trident_request_bytes_total", "counter", "Bytes of request bodies",
             (double)atomic_load(&metrics->bytes_in));
     put_one(&out, "trident_reply_bytes_total", "counter", "Bytes of reply bodies",

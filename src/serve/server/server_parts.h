@@ -8,6 +8,7 @@
  *   info.c             what says something about models
  *   prometheus.c, access_log.c   counters; the access log
  *   unseen_values.c    values that training did not have
+ *   drift_metrics.c    how far requests are from training
  *
  * Parsers fail with TRI_DATA for what is not JSON or CSV at all (400) and TRI_USAGE for what is not a request (422). */
 #pragma once
@@ -179,6 +180,8 @@ void tri__server_release(tri_server *server, tri_live *live);
 void tri__server_unseen(tri_server *server, tri_live *live, const tri_encoded *encoded);
 void tri__live_unseen(tri_server *server, const tri_live *live, int column, tri_unseen *out);
 void tri__put_unseen(tri_server *server, tri_buffer *out); /* for /metrics */
+/* drift_metrics.c: how far the last rows are from the reference. */
+void tri__put_drift(tri_server *server, tri_buffer *out);
 /* A body of an object with one made-up row, as /predict takes it; NULL: out of memory. */
 tri_json *tri__example_row(const tri_model_facts *facts);
 

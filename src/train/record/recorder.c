@@ -208,14 +208,9 @@ static int mark_transfer(const tri_recorder *r, int i, tri_span *span) {
 
 static tri_status keep_spans(tri_recorder *r) {
     const tri_program *program = r->program;
-    r->spans[r->n_spans++] = (tri_span){.name = "wait for the batch",
-                                        .unit = "",
-                                        .shape = strdup(""),
-                                        .begin = r->begin - r->waited - r->origin,
-                                        .end = r->begin - r->origin,
-                                        .step = r->last_step,
-                                        .mb = -1,
-                                        .track = TRI_TRACK_LOADER};
+    r->spans[r->n_spans++] = (tri_span){.name = "wait for the batch", .unit = "", .shape = strdup(""),
+                                        .begin = r->begin - r->waited - r->origin, .end = r->begin - r->origin,
+                                        .step = r->last_step, .mb = -1, .track = TRI_TRACK_LOADER};
     int whole = r->spans[r->n_spans - 1].shape != NULL;
     for (int i = 0; i < program->n_instrs; i++) {
         const tri_instr *instr = &program->instr[i];
@@ -225,14 +220,9 @@ static tri_status keep_spans(tri_recorder *r) {
         tri_span *span = &r->spans[r->n_spans++];
         *span = (tri_span){.name = tri__instr_row(instr)->name,
                            .unit = instr->unit >= 0 ? program->unit[instr->unit] : "",
-                           .shape = shape_text(program, instr, counts),
-                           .begin = r->times[i].begin - r->origin,
-                           .end = r->times[i].end - r->origin,
-                           .flops = cost.flops,
-                           .bytes = cost.bytes,
-                           .step = r->last_step,
-                           .mb = instr->mb,
-                           .track = track_of(r, instr),
+                           .shape = shape_text(program, instr, counts), .begin = r->times[i].begin - r->origin,
+                           .end = r->times[i].end - r->origin, .flops = cost.flops, .bytes = cost.bytes,
+                           .step = r->last_step, .mb = instr->mb, .track = track_of(r, instr),
                            .live = &r->live[(int64_t)i * TRI_MEM_COUNT]};
         if (r->partner[i] >= 0 && !mark_transfer(r, i, span)) whole = 0;
         if (!span->shape) whole = 0;
@@ -265,13 +255,9 @@ static tri_status tell_first(tri_recorder *r) {
     if (!r->traced && session->place.rank >= TRI_PROFILED_RANKS) return TRI_OK;
     TRI_TRY(tri__profile_json(r, &r->profile));
     if (r->traced)
-        TRI_TRY(tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE,
-                                                        .facts = r->profile,
-                                                        .spans = r->spans,
-                                                        .n_spans = r->n_spans,
-                                                        .classes = r->classes,
-                                                        .n_classes = TRI_MEM_COUNT,
-                                                        .zero = r->origin - r->zero,
+        TRI_TRY(tri__session_emit(session, &(tri_event){.kind = TRI_EVENT_PROFILE, .facts = r->profile,
+                                                        .spans = r->spans, .n_spans = r->n_spans, .classes = r->classes,
+                                                        .n_classes = TRI_MEM_COUNT, .zero = r->origin - r->zero,
                                                         .uncertainty = r->clock.uncertainty,
                                                         .machine = machine_of(session)}));
     return tell(r);

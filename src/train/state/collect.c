@@ -173,8 +173,7 @@ static tri_status bring(collecting *c) {
         if (here[r])
             c->areas[r] = (tri_memory_area){.base = world->segment.base + here[r],
                                             .bytes = (size_t)(c->part[r].begin + c->part[r].data),
-                                            .fd = world->segment.fd,
-                                            .at = (uint64_t)here[r]};
+                                            .fd = world->segment.fd, .at = (uint64_t)here[r]};
     return TRI_OK;
 }
 

@@ -96,6 +96,7 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->last.loss = number(state, "last_loss", NAN);
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
     s->decision = tri__json_deep_copy(tri__json_get(state, "decision"));
+    s->answers = tri__json_deep_copy(tri__json_get(state, "answers"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows: --allow-change data */
     if (!scale) return;
     s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),

@@ -1,5 +1,6 @@
 /* save.c - what a checkpoint records of a run in addition to tensors; committing one. */
 #include "train/session.h"
+#include "data/dataset/reference.h"
 #include "data/dataset/training_rows.h"
 
 #include "checkpoint/folders.h"
@@ -48,6 +49,7 @@ tri_json *tri__session_state(const tri_session *s) {
     if (state && s->best_figures) tri__json_set_new(state, "best_figures", tri__json_deep_copy(s->best_figures));
     if (state && s->at.averaged) tri__json_set_new(state, "averaged_epochs", tri__json_integer(s->at.averaged));
     if (state && s->decision) tri__json_set_new(state, "decision", tri__json_deep_copy(s->decision));
+    if (state && s->answers) tri__json_set_new(state, "answers", tri__json_deep_copy(s->answers));
     if (state && s->parts) tri__json_set_new(state, "split", tri__json_deep_copy(s->parts));
     if (state && s->at.step && isfinite(s->last.loss))
         tri__json_set_new(state, "last_loss", tri__json_real(s->last.loss));
@@ -70,6 +72,7 @@ tri_json *tri__session_state(const tri_session *s) {
 static tri_json *saved_state(const tri_session *s) {
     tri_json *state = tri__session_state(s);
     if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
+    if (state && s->reference) tri__json_set_new(state, "reference", tri__json_deep_copy(s->reference));
     return state;
 }
 
@@ -78,7 +81,7 @@ tri_json *tri__session_recorded(const tri_session *s) {
     if (config) tri__json_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
     if (config && s->assets.n_texts > 1) /* an encoder that both share is recorded once */
         tri__json_set_new(config, "secondary_encoder",
-                          tri__assets_encoders(&s->assets) > 1 ? tri__encoder_json(&s->assets.encoder[1])
+                          s->assets.n_encoders > 1 ? tri__encoder_json(&s->assets.encoder[1])
                                                                : tri__json_null());
     if (config && s->positive >= 0)
         tri__json_set_new(config, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
@@ -88,6 +91,7 @@ tri_json *tri__session_recorded(const tri_session *s) {
 tri_status tri__session_open_saver(tri_session *s) {
     if (s->lead) TRI_TRY(tri__checkpoint_sweep(s->settings->output_dir));
     if (s->lead) TRI_TRY(tri__trained_json(s->train, &s->trained));
+    if (s->lead) TRI_TRY(tri__reference_fit(s->train, s->preprocess, &s->reference));
     if (s->lead) TRI_TRY(tri__checkpoint_sequence(s->settings->output_dir, &s->sequence));
     return tri__saver_open(s->place.world, &s->engine.saved, s->settings->async_save, &s->saver);
 }

@@ -1,51 +1,52 @@
 /* columns.c - columns of a table as vectors (Gorishniy et al., 2022): numbers by bins or by sines of learned
- * frequencies, through a dense layer of each column and a ReLU; categories by a row of a table. */
+ * frequencies, through a dense layer of each column and a ReLU; categories by a row of a table, and hashed texts by a
+ * sum of rows. */
 #include "device/cpu/reference/reference.h"
 #include "layout/columns.h"
 
-/* One number of a row of the table, and its column. */
+/* A row's numbers of a column, and the column. */
 typedef struct cell {
     const int32_t *words;
     const float *frequency; /* [K] of a periodic column */
-    float x;
+    const float *x;
     int64_t n;              /* frequencies */
 } cell;
 
-static cell cell_at(const int32_t *words, const float *x, const tri_tensor *frequency, int64_t n, int64_t c,
-                    int64_t columns) {
-    cell at = {.words = words + c * TRI_COLUMN_WORDS, .x = x[n * columns + c], .n = frequency->cols};
+static cell cell_at(const int32_t *words, const tri_tensor *x, const tri_tensor *frequency, int64_t n, int64_t c) {
+    cell at = {.words = words + c * TRI_COLUMN_WORDS, .n = frequency->cols};
+    at.x = (const float *)x->data + n * x->cols + at.words[TRI_COLUMN_AT];
     if (at.words[TRI_COLUMN_KIND] == TRI_COLUMN_PERIODIC)
         at.frequency = (const float *)frequency->data + at.words[TRI_COLUMN_NUMBER] * at.n;
     return at;
 }
 
-static int is_category(const cell *at) { return at->words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY; }
-static int is_missing(const cell *at) { return at->x == TRI_COLUMN_MISSING; }
-static double angle(const cell *at, int64_t k) { return 2 * M_PI * at->frequency[k] * at->x; }
+static int looks_up(const cell *at) { return tri__column_looks_up(at->words); }
+static int is_missing(const cell *at) { return !looks_up(at) && *at->x == TRI_COLUMN_MISSING; }
+static double angle(const cell *at, int64_t k) { return 2 * M_PI * at->frequency[k] * *at->x; }
 
 /* The factor of the column's row k. */
 static double factor(const cell *at, int64_t k) {
     int64_t count = at->words[TRI_COLUMN_COUNT];
+    if (looks_up(at)) return tri__column_look(at->x, k, at->words);
     if (is_missing(at) || k >= count) return is_missing(at) && k == count;
-    if (!at->frequency) return tri__column_bin(at->x, k, count);
+    if (!at->frequency) return tri__column_bin(*at->x, k, count);
     return k < at->n ? sin(angle(at, k)) : cos(angle(at, k - at->n));
 }
 
 static double element(const tri_call *call, const cell *at, int64_t c, int64_t d) {
     OPERANDS(columns);
-    int64_t H = call->t[ARG(bias)].cols, row = is_category(at) ? tri__column_row(at->x, at->words) : -1;
+    int64_t H = call->t[ARG(bias)].cols;
     double sum = f32(call, ARG(bias))[c * H + d];
-    if (is_category(at)) return row < 0 ? sum : sum + f32(call, ARG(categories))[row * H + d];
-    const float *numbers = f32(call, ARG(numbers)) + at->words[TRI_COLUMN_FIRST] * H;
-    for (int64_t k = 0; k < at->words[TRI_COLUMN_ROWS]; k++) sum += factor(at, k) * numbers[k * H + d];
-    return sum < 0 ? 0 : sum;
+    const float *table = f32(call, looks_up(at) ? ARG(categories) : ARG(numbers)) + at->words[TRI_COLUMN_FIRST] * H;
+    for (int64_t k = 0; k < at->words[TRI_COLUMN_ROWS]; k++) sum += factor(at, k) * table[k * H + d];
+    return sum < 0 && !looks_up(at) ? 0 : sum;
 }
 
 static void columns(const tri_call *call) {
     OPERANDS(columns);
     int64_t N = call->t[ARG(y)].rows, C = call->t[ARG(bias)].rows, H = call->t[ARG(bias)].cols;
     for (int64_t i = 0; i < N * C; i++) {
-        cell at = cell_at(i32(call, ARG(words)), f32(call, ARG(x)), &call->t[ARG(frequency)], i / C, i % C, C);
+        cell at = cell_at(i32(call, ARG(words)), &call->t[ARG(x)], &call->t[ARG(frequency)], i / C, i % C);
         for (int64_t d = 0; d < H; d++) store(call, ARG(y), i * H + d, element(call, &at, i % C, d));
     }
 }
@@ -58,14 +59,14 @@ typedef struct gradients {
 
 static cell gradient_cell(const gradients *g, int64_t n, int64_t c) {
     OPERANDS(columns_dw);
-    return cell_at(i32(g->call, ARG(words)), f32(g->call, ARG(x)), &g->call->t[ARG(frequency)], n, c, g->C);
+    return cell_at(i32(g->call, ARG(words)), &g->call->t[ARG(x)], &g->call->t[ARG(frequency)], n, c);
 }
 
 /* Element d of the gradient of the sum of column c. */
 static double gradient(const gradients *g, const cell *at, int64_t n, int64_t c, int64_t d) {
     OPERANDS(columns_dw);
     int64_t i = (n * g->C + c) * g->H + d;
-    return is_category(at) || f32(g->call, ARG(y))[i] > 0 ? f32(g->call, ARG(dy))[i] : 0;
+    return looks_up(at) || f32(g->call, ARG(y))[i] > 0 ? f32(g->call, ARG(dy))[i] : 0;
 }
 
 /* Of row k of column c; k -1: of its bias. */
@@ -76,14 +77,11 @@ static void row_gradient(const gradients *g, int64_t c, int64_t k) {
         cell at = {0};
         for (int64_t n = 0; n < g->N; n++) {
             at = gradient_cell(g, n, c);
-            double by = k < 0 ? 1
-                        : is_category(&at) ? tri__column_row(at.x, at.words) == at.words[TRI_COLUMN_FIRST] + k
-                                           : factor(&at, k);
-            sum += by * gradient(g, &at, n, c, d);
+            sum += (k < 0 ? 1 : factor(&at, k)) * gradient(g, &at, n, c, d);
         }
         int64_t row = i32(g->call, ARG(words))[c * TRI_COLUMN_WORDS + TRI_COLUMN_FIRST] + k;
         if (k < 0) store(g->call, ARG(dbias), c * g->H + d, sum);
-        else store(g->call, is_category(&at) ? ARG(dcategories) : ARG(dnumbers), row * g->H + d, sum);
+        else store(g->call, looks_up(&at) ? ARG(dcategories) : ARG(dnumbers), row * g->H + d, sum);
     }
 }
 
@@ -96,7 +94,7 @@ static void frequency_gradient(const gradients *g, int64_t c, int64_t k) {
     for (int64_t n = 0; n < g->N; n++) {
         cell at = gradient_cell(g, n, c);
         for (int64_t d = 0; d < H && !is_missing(&at); d++)
-            sum += 2 * M_PI * at.x * gradient(g, &at, n, c, d) *
+            sum += 2 * M_PI * *at.x * gradient(g, &at, n, c, d) *
                    (cos(angle(&at, k)) * numbers[d] - sin(angle(&at, k)) * numbers[K * H + d]);
     }
     store(g->call, ARG(dfrequency), words[TRI_COLUMN_NUMBER] * K + k, sum);

@@ -6,7 +6,8 @@ static int64_t width(const tri_call *call, int k) { return call->t[k].data ? cal
 
 static void concat(const tri_call *call) {
     OPERANDS(concat);
-    int64_t N = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols, at = 0;
+    int64_t N = call->t[ARG(a)].rows, at = 0;
+    int64_t cols = call->t[ARG(y)].rows * call->t[ARG(y)].cols / (N ? N : 1); /* of all, whatever y's rows */
     for (int k = ARG(a); k <= ARG(c); at += width(call, k), k++)
         for (int64_t i = 0; i < N; i++)
             for (int64_t c = 0; c < width(call, k); c++)
@@ -16,8 +17,9 @@ static void concat(const tri_call *call) {
 /* A part without a gradient still occupies columns of dy, so its width must be given. */
 static void concat_din(const tri_call *call) {
     OPERANDS(concat_din);
-    const float *dy = f32(call, ARG(dy)); /* [N,Y] */
-    int64_t N = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols, at = 0;
+    const float *dy = f32(call, ARG(dy)); /* [N,cols], whatever its rows */
+    int64_t cols = call->t[ARG(da)].cols + call->t[ARG(db)].cols + call->t[ARG(dc)].cols, at = 0;
+    int64_t N = call->t[ARG(dy)].rows * call->t[ARG(dy)].cols / cols;
     for (int k = ARG(da); k <= ARG(dc); at += call->t[k].cols, k++)
         for (int64_t i = 0; i < N; i++)
             for (int64_t c = 0; c < call->t[k].cols; c++)

@@ -17,7 +17,8 @@ static __global__ void move_columns(int64_t rows, int64_t cols, int64_t first, i
 
 template <typename T> static void concat(const tri_call *call) {
     OPERANDS(concat);
-    int64_t rows = call->t[ARG(y)].rows, cols = call->t[ARG(y)].cols, first = 0;
+    int64_t rows = call->t[ARG(a)].rows, first = 0;
+    int64_t cols = call->t[ARG(y)].rows * call->t[ARG(y)].cols / (rows ? rows : 1); /* of all, whatever y's rows */
     for (int k = ARG(a); k <= ARG(c); k++) {
         int64_t width = call->t[k].data ? call->t[k].cols : 0;
         if (rows * width > 0)
@@ -30,7 +31,8 @@ template <typename T> static void concat(const tri_call *call) {
 /* A part without a gradient still occupies columns of dy, so its width is given. */
 template <typename T> static void concat_din(const tri_call *call) {
     OPERANDS(concat_din);
-    int64_t rows = call->t[ARG(dy)].rows, cols = call->t[ARG(dy)].cols, first = 0;
+    int64_t cols = call->t[ARG(da)].cols + call->t[ARG(db)].cols + call->t[ARG(dc)].cols, first = 0;
+    int64_t rows = call->t[ARG(dy)].rows * call->t[ARG(dy)].cols / cols;
     for (int k = ARG(da); k <= ARG(dc); k++) {
         int64_t width = call->t[k].cols;
         if (rows * width > 0 && call->t[k].data)

@@ -345,7 +345,7 @@ static void say_model(void *context, tri_exchange *exchange) {
     for (int c = 0; c < facts->n_columns; c++) {
         const tri_column_stats *column = facts->column[c];
         const tri_value_form *form = &column->read_as;
-        int text = column->category || form->kind == TRI_FORM_DATE || form->unit[0] == '%';
+        int text = column->category || form->kind >= TRI_FORM_DATE || form->unit[0] == '%';
         put_input(&out, column->name, text ? "BYTES" : "FP64", &n);
     }
     tri__buffer_put(&out, "],\"outputs\":[%s\",\"datatype\":\"FP32\",\"shape\":[-1,%d]}]}",

@@ -167,7 +167,13 @@ static int64_t runs_of(const span *s, int64_t fit) {
     return fit < 1 || most < 1 ? 1 : fit < most ? fit : most;
 }
 
-/* Lays out the scratch space; 0: sequences are too long for it. */
+static void run_plain(const tri_call *call) {
+    unsigned facts = tri__kernel_facts(tri__variant(call->op, call->attr));
+    for (const tri_kernel_row *row = tri__cpu_attention_reference; row->run; row++)
+        if (row->op == call->op && row->facts == facts) row->run(call);
+}
+
+/* Lays out the scratch space; 0: sequences are too long for it, and the plain row has run. */
 static int relative_open(const tri_call *call, int table, span s, tri_workspace w, int sums, relative_span *out) {
     const tri_attr *attr = call->attr;
     int is_biased = attr->score == TRI_SCORE_BIASED;
@@ -180,7 +186,7 @@ static int relative_open(const tri_call *call, int table, span s, tri_workspace 
     int64_t rest = bytes - list - (sums ? ((is_biased ? runs : runs - 1) * each + 63) / 64 * 64 : 0);
     s.need = (simd_head_relative_work(longest, s.d) + 31) / 16 * 16;
     int64_t fit = rest / (s.need * 4);
-    if (fit < 1) return 0;
+    if (fit < 1) return run_plain(call), 0;
     if (fit < s.threads) s.threads = (int)fit;
     *out = (relative_span){.s = s, .table = table, .longest = longest, .runs = runs, .row = call->work,
                            .terms = is_biased ? 1 : 1 + (attr->terms & 1) + (attr->terms >> 1 & 1),
@@ -211,21 +217,12 @@ static tri_relative relative_of(const tri_call *call, const relative_span *r, tr
     return out;
 }
 
-static void run_plain(const tri_call *call) {
-    unsigned facts = tri__kernel_facts(tri__variant(call->op, call->attr));
-    for (const tri_kernel_row *row = tri__cpu_attention_reference; row->run; row++)
-        if (row->op == call->op && row->facts == facts) row->run(call);
-}
-
 static void attention_relative(const tri_call *call) {
     OPERANDS(attention);
     int64_t h = call->t[ARG(ctx)].cols;
     relative_span r;
     span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), h);
-    if (!relative_open(call, ARG(rel), s, (tri_workspace)RELATIVE_WORK, 0, &r)) {
-        run_plain(call);
-        return;
-    }
+    if (!relative_open(call, ARG(rel), s, (tri_workspace)RELATIVE_WORK, 0, &r)) return;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(r.s.threads)
     for (int64_t i = 0; i < r.s.sequences * r.s.heads; i++) {
         tri_head head = head_of(call, &r.s, i, ARG(qkv), h, NULL);
@@ -266,10 +263,7 @@ static void attention_biased_din(const tri_call *call) {
     relative_span r;
     int64_t buckets = call->attr->buckets;
     span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), call->t[ARG(dctx)].cols);
-    if (!relative_open(call, ARG(rel), s, (tri_workspace)BIASED_DIN_WORK, 1, &r)) {
-        run_plain(call);
-        return;
-    }
+    if (!relative_open(call, ARG(rel), s, (tri_workspace)BIASED_DIN_WORK, 1, &r)) return;
     double *sums = r.sums;
     memset(sums, 0, (size_t)(r.runs * r.s.heads * buckets) * sizeof *sums);
     all_runs_din(call, &r);
@@ -285,10 +279,7 @@ static void attention_disentangled_din(const tri_call *call) {
     OPERANDS(attention_din);
     relative_span r;
     span s = span_of(call, ARG(seq), ARG(blocks), ARG(key), call->t[ARG(dctx)].cols);
-    if (!relative_open(call, ARG(rel), s, (tri_workspace)DISENTANGLED_DIN_WORK, 1, &r)) {
-        run_plain(call);
-        return;
-    }
+    if (!relative_open(call, ARG(rel), s, (tri_workspace)DISENTANGLED_DIN_WORK, 1, &r)) return;
     int64_t n = elements(call, ARG(db));
     float *to = f32(call, ARG(db)), *sums = r.sums;
     if (!adds(call, ARG(db))) memset(to, 0, (size_t)n * sizeof *to);

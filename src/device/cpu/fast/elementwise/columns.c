@@ -43,20 +43,34 @@ static void add_number(const int32_t *words, float x, const tri_tensor *frequenc
     }
 }
 
+/* The rows that a column looks up, and their factors, one at a time: the next row from k on; -1: none. */
+static int64_t next_row(const int32_t *words, const float *x, int64_t k) {
+    int64_t count = words[TRI_COLUMN_COUNT], row;
+    if (words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) {
+        row = tri__column_row(*x, words) - words[TRI_COLUMN_FIRST];
+        return row >= k ? row : -1;
+    }
+    while (k < count && x[k] == 0) k++;
+    return k < count ? k : -1;
+}
+
 static void columns(const tri_call *call) {
     OPERANDS(columns);
-    int64_t rows = call->t[ARG(y)].rows, C = call->t[ARG(bias)].rows, h = call->t[ARG(bias)].cols;
+    int64_t rows = call->t[ARG(y)].rows, C = call->t[ARG(bias)].rows, h = call->t[ARG(bias)].cols,
+            D = call->t[ARG(x)].cols;
 #pragma omp parallel for schedule(static) num_threads(threads_for(call, rows *C *h, ENOUGH))
     for (int64_t i = 0; i < rows * C; i++) {
         const int32_t *words = i32(call, ARG(words)) + i % C * TRI_COLUMN_WORDS;
-        float x = f32(call, ARG(x))[i], *y = f32(call, ARG(y)) + i * h;
+        const float *x = f32(call, ARG(x)) + i / C * D + words[TRI_COLUMN_AT];
+        float *y = f32(call, ARG(y)) + i * h;
         memcpy(y, f32(call, ARG(bias)) + i % C * h, (size_t)h * sizeof *y);
-        if (words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) {
-            int64_t row = tri__column_row(x, words);
-            if (row >= 0) add_row(h, 1, f32(call, ARG(categories)) + row * h, y);
+        if (tri__column_looks_up(words)) {
+            const float *table = f32(call, ARG(categories)) + words[TRI_COLUMN_FIRST] * h;
+            for (int64_t k = -1; (k = next_row(words, x, k + 1)) >= 0;)
+                add_row(h, tri__column_look(x, k, words), table + k * h, y);
             continue;
         }
-        add_number(words, x, &call->t[ARG(frequency)], h, f32(call, ARG(numbers)) + words[TRI_COLUMN_FIRST] * h, y);
+        add_number(words, *x, &call->t[ARG(frequency)], h, f32(call, ARG(numbers)) + words[TRI_COLUMN_FIRST] * h, y);
         for (int64_t j = 0; j < h; j++) y[j] = y[j] < 0 ? 0 : y[j];
     }
 }
@@ -78,7 +92,7 @@ static column column_at(const tri_call *call, int64_t c) {
     OPERANDS(columns_dw);
     const int32_t *words = i32(call, ARG(words)) + c * TRI_COLUMN_WORDS;
     int64_t h = call->t[ARG(dbias)].cols, n = call->t[ARG(frequency)].cols;
-    int table = words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY ? ARG(dcategories) : ARG(dnumbers);
+    int table = tri__column_looks_up(words) ? ARG(dcategories) : ARG(dnumbers);
     column at = {.call = call, .words = words, .c = c, .C = call->t[ARG(dbias)].rows, .h = h,
                  .bias = f32(call, ARG(dbias)) + c * h};
     if (f32(call, table)) at.table = f32(call, table) + words[TRI_COLUMN_FIRST] * h;
@@ -107,13 +121,14 @@ static void add_periods(const column *at, float x, const float *g) {
 }
 
 /* Adds gradient g [h] of the sum of a sample's vector. */
-static void add_sample(const column *at, float x, const float *g) {
+static void add_sample(const column *at, const float *numbers, const float *g) {
     const int32_t *words = at->words;
     int64_t h = at->h, count = words[TRI_COLUMN_COUNT];
+    float x = *numbers;
     add_row(h, 1, g, at->bias);
-    if (words[TRI_COLUMN_KIND] == TRI_COLUMN_CATEGORY) {
-        int64_t row = tri__column_row(x, words);
-        if (row >= 0 && at->table) add_row(h, 1, g, at->table + (row - words[TRI_COLUMN_FIRST]) * h);
+    if (tri__column_looks_up(words)) {
+        for (int64_t k = -1; at->table && (k = next_row(words, numbers, k + 1)) >= 0;)
+            add_row(h, tri__column_look(numbers, k, words), g, at->table + k * h);
     } else if (x == TRI_COLUMN_MISSING) {
         if (words[TRI_COLUMN_ROWS] > count && at->table) add_row(h, 1, g, at->table + count * h);
     } else if (words[TRI_COLUMN_KIND] == TRI_COLUMN_PERIODIC) {
@@ -126,16 +141,17 @@ static void add_sample(const column *at, float x, const float *g) {
 
 static void columns_dw(const tri_call *call) {
     OPERANDS(columns_dw);
-    int64_t rows = call->t[ARG(dy)].rows, C = call->t[ARG(dbias)].rows, h = call->t[ARG(dbias)].cols;
+    int64_t rows = call->t[ARG(dy)].rows, C = call->t[ARG(dbias)].rows, h = call->t[ARG(dbias)].cols,
+            D = call->t[ARG(x)].cols;
 #pragma omp parallel for schedule(dynamic) num_threads(threads_for(call, rows *C *h, ENOUGH))
     for (int64_t c = 0; c < C; c++) {
         column at = column_at(call, c);
-        int number = at.words[TRI_COLUMN_KIND] != TRI_COLUMN_CATEGORY;
+        int number = !tri__column_looks_up(at.words);
         for (int64_t n = 0; n < rows; n++) {
             const float *dy = f32(call, ARG(dy)) + (n * C + c) * h, *y = f32(call, ARG(y)) + (n * C + c) * h;
             float g[TRI_COLUMN_DIM_MAX];
             for (int64_t j = 0; j < h; j++) g[j] = !number || y[j] > 0 ? dy[j] : 0;
-            add_sample(&at, f32(call, ARG(x))[n * C + c], g);
+            add_sample(&at, f32(call, ARG(x)) + n * D + at.words[TRI_COLUMN_AT], g);
         }
     }
 }

@@ -21,17 +21,11 @@ static void norm(const tri_call *call) {
 #pragma omp parallel for schedule(static) num_threads(r.threads)
     for (int64_t t = 0; t < r.T; t += r.rows) {
         int64_t n = tri__wide_count(&r, t, r.T);
-        tri_norm_rows norm = {.drop = drop_from(drop, t),
-                              .factor = factor,
-                              .h = r.h,
-                              .x = tri__wide_get(&r, 0, ARG(x), t, n),
-                              .res = tri__wide_get(&r, 2, ARG(res), t, n),
-                              .g = g,
-                              .b = b,
+        tri_norm_rows norm = {.drop = drop_from(drop, t), .factor = factor, .h = r.h, .g = g, .b = b,
+                              .x = tri__wide_get(&r, 0, ARG(x), t, n), .res = tri__wide_get(&r, 2, ARG(res), t, n),
                               .y = tri__wide_at(&r, 1, ARG(y), t),
                               .xhat = tri__wide_at(&r, 2 + has_res, ARG(xhat), t),
-                              .rstd = rstd ? rstd + t : NULL,
-                              .eps = call->attr->eps};
+                              .rstd = rstd ? rstd + t : NULL, .eps = call->attr->eps};
         simd_norm(&norm, 0, n);
         tri__wide_put(&r, norm.y, ARG(y), t, n);
         tri__wide_put(&r, norm.xhat, ARG(xhat), t, n);
@@ -42,13 +36,8 @@ static void norm(const tri_call *call) {
 static void norm_din(const tri_call *call) {
     OPERANDS(norm_din);
     tri_wide_rows r = tri__wide_rows(call, ARG(dy), 0, NULL, ENOUGH, MANY_ROWS);
-    tri_norm_din norm = {.h = r.h,
-                         .dy = f32(call, ARG(dy)),
-                         .xhat = f32(call, ARG(xhat)),
-                         .rstd = f32(call, ARG(rstd)),
-                         .g = f32(call, ARG(g)),
-                         .dres = f32(call, ARG(dx)),
-                         .acc_dres = adds(call, ARG(dx))};
+    tri_norm_din norm = {.h = r.h, .dy = f32(call, ARG(dy)), .xhat = f32(call, ARG(xhat)), .rstd = f32(call, ARG(rstd)),
+                         .g = f32(call, ARG(g)), .dres = f32(call, ARG(dx)), .acc_dres = adds(call, ARG(dx))};
 #pragma omp parallel for schedule(static) num_threads(r.threads)
     for (int64_t t = 0; t < r.T; t += r.rows) simd_norm_din(&norm, t, t + tri__wide_count(&r, t, r.T));
 }

@@ -128,13 +128,9 @@ static void dropout_add_norm_din(const tri_call *call) {
     float *work = (float *)(void *)sums_at(call, 3, call->t[ARG(dy)].cols);
     const float *g = tri__wide_vector(call, ARG(g), &work);
     making m = {.r = tri__wide_rows(call, ARG(dy), call->t[ARG(dres)].data ? 4 : 3, work, ENOUGH, CACHED_ROWS),
-                .norm = {.drop = drop_of(call, ARG(key)),
-                         .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
-                         .h = call->t[ARG(dy)].cols,
-                         .rstd = f32(call, ARG(rstd)),
-                         .g = g,
-                         .acc_dx = adds(call, ARG(dx)),
-                         .acc_dres = adds(call, ARG(dres))}};
+                .norm = {.drop = drop_of(call, ARG(key)), .factor = call->t[ARG(s)].data ? *f32(call, ARG(s)) : 1,
+                         .h = call->t[ARG(dy)].cols, .rstd = f32(call, ARG(rstd)), .g = g,
+                         .acc_dx = adds(call, ARG(dx)), .acc_dres = adds(call, ARG(dres))}};
     summed of[MOST_SUMS];
     int n = 0;
     if (call->t[ARG(dg)].data || call->t[ARG(db)].data) of[n++] = (summed){DY, XHAT, ARG(db), ARG(dg)};

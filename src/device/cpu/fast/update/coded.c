@@ -90,10 +90,8 @@ static void gather_run(const tri_call *call, run *r) {
 static float signs_block(run *r, int64_t k, uint8_t *payload) {
     int64_t at = k * BLOCK;
     double sums[16];
-    tri_coded_in in = {.x = r->in.x ? r->in.x + at : NULL,
-                       .half = r->in.half ? r->in.half + at : NULL,
-                       .e = r->in.e ? r->in.e + at : NULL,
-                       .mask = r->in.mask ? r->in.mask + at : NULL,
+    tri_coded_in in = {.x = r->in.x ? r->in.x + at : NULL, .half = r->in.half ? r->in.half + at : NULL,
+                       .e = r->in.e ? r->in.e + at : NULL, .mask = r->in.mask ? r->in.mask + at : NULL,
                        .factor = r->in.factor};
     int64_t open = simd_coded_signs(&in, r->sum + at, payload + k * tri__code_payload(TRI_CODE_SIGNS), sums);
     return tri__code_mean(sums, (double)(in.mask ? open : at_most(r->n - at, BLOCK)));
@@ -116,14 +114,11 @@ static int scale_run(tri_code code, run *r, uint8_t *payload) {
 /* Blocks `first` to end - 1 of the run; all are finite, and their errors are kept. */
 static void encode_run(tri_code code, const run *r, int64_t first, int64_t end, int keeps, uint8_t *payload) {
     int64_t at = first * BLOCK;
-    encode_by[code](&(tri_coded_out){.blocks = end - first,
-                                               .t = r->t ? r->t + at : NULL,
-                                               .half = r->t ? NULL : r->in.half + at,
-                                               .scale = r->scale + first,
-                                               .payload = payload + first * tri__code_payload(code),
-                                               .e = keeps && r->e ? r->e + at : NULL,
-                                               .mask = r->in.mask ? r->in.mask + at : NULL,
-                                               .after = 1 / r->in.factor});
+    encode_by[code](&(tri_coded_out){.blocks = end - first, .t = r->t ? r->t + at : NULL,
+                                     .half = r->t ? NULL : r->in.half + at, .scale = r->scale + first,
+                                     .payload = payload + first * tri__code_payload(code),
+                                     .e = keeps && r->e ? r->e + at : NULL,
+                                     .mask = r->in.mask ? r->in.mask + at : NULL, .after = 1 / r->in.factor});
 }
 
 /* The same one by one, where some may not be finite. */

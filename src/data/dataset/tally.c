@@ -1,5 +1,7 @@
-/* inspect_tally.c - counts distinct values by hash: open addressing over a dense list of entries, at most half full. */
-#include "data/inspect/inspect_parts.h"
+/* tally.c - counts distinct values by hash: open addressing over a dense list of entries, at most half full. */
+#include "data/dataset/tally.h"
+
+#include "base/owned.h"
 
 /* The slot of a hash, or the free slot where it would go. */
 static int64_t *find_slot(const tri_tally *tally, uint64_t hash) {
