@@ -101,6 +101,21 @@ expect_code 0
 run train --config config.json "${few[@]}" folds --data-path goods/train.csv --folds 2
 expect_code 0
 
+# A stacked head reads the words of all texts, also of two that share an encoder; the fusion's tokens are texts, too.
+for model in config plain; do
+    texts=$([ $model = config ] || echo --text-list title,note)
+    # shellcheck disable=SC2086
+    run train --config $model.json "${few[@]}" stacked-$model $texts --stack linear --folds 2
+    expect_code 0
+    run eval --checkpoint stacked-$model --data-path goods/test.csv --json --quiet
+    expect "the head finds the word: $(json_number accuracy "$out")" is "$(json_number accuracy "$out")" '>' 0.9
+done
+run train --config config.json "${few[@]}" tokens --fusion columns
+expect_code 0
+run explain --checkpoint tokens --data-path goods/test.csv --rows 2 --json
+expect_code 0
+expect_text "$out" '"input":"note"' '"attention":'
+
 run plan --config four.json --world-size 2 --pp-size 2 --params
 expect_code 0
 expect_text "$out" "text3.projection.weight" "text4.projection.bias"

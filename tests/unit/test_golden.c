@@ -190,8 +190,9 @@ static void check_logits(golden *g) {
     float want[MAX_CLASSES * MAX_SAMPLES];
     assert_true(g->engine.model.n_classes <= MAX_CLASSES);
     OK(tri__exec_run(g->engine.exec, g->engine.infer, 0, infer->n_instrs, 0, &g->feed, NULL));
+    const char *name = g->engine.model.tokens ? "fusion.head.logits#0" : "fusion.logits#0";
     const float *logits = tri__exec_slot(g->engine.exec, g->engine.infer,
-                                         tri__program_find(infer, "fusion.logits#0")); /* [n, classes] */
+                                         tri__program_find(infer, name)); /* [n, classes] */
     OK(tri__st_read_f32(&g->file, tri__st_find(&g->file, "logits"), 0, count, want));
     double worst = 0;
     for (int64_t i = 0; i < count; i++) worst = larger(worst, fabs((double)logits[i] - want[i]));
