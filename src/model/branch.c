@@ -130,8 +130,7 @@ static int average(tri_branch *b, int pooled, int text) {
     tri_forward *f = b->f;
     int windows = tri__forward_input(f, tri__field_windows(text));
     int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size,
-                                 text == b->index ? "windows"
-                                                  : tri__arena_print(f->build.arena, "windows%d", text));
+                                 text == b->index ? "windows" : tri__arena_print(f->build.arena, "windows%d", text));
     TRI_BUILD(&f->build, pool, (tri_attr){.mean = 1}, mean, pooled, windows);
     return mean;
 }

@@ -10,8 +10,7 @@ void tri__columns_make(tri_network *model, const tri_model_config *config, const
                                 .count = (int32_t)config->numeric_bins};
     tri_column_tables *to = &model->columns;
     *to = (tri_column_tables){.dim = model->tokens ? model->common : config->column_dim,
-                              .frequencies = config->numeric_frequencies,
-                              .scale = config->frequency_scale};
+                              .frequencies = config->numeric_frequencies, .scale = config->frequency_scale};
     to->word = tri__arena_alloc(model->arena, ((size_t)model->n_columns + 1) * TRI_COLUMN_WORDS * sizeof *to->word);
     for (int c = 0, at = 0; c < model->n_columns; c++) {
         const tri_column *of = column ? &column[c] : &assumed;

@@ -10,14 +10,10 @@
 enum { INNER = 2 }; /* width of the feed-forward layers, in that of the tokens */
 static const double EPS = 1e-5;
 
-const tri_layer_names tri__fusion_names = {.query = "attention.query",
-                                           .key = "attention.key",
-                                           .value = "attention.value",
-                                           .attention = "attention.output",
-                                           .attention_norm = "attention.norm",
-                                           .inner = "feed_forward.inner",
-                                           .outer = "feed_forward.outer",
-                                           .norm = "feed_forward.norm"};
+const tri_layer_names tri__fusion_names = {.query = "attention.query", .key = "attention.key",
+                                           .value = "attention.value", .attention = "attention.output",
+                                           .attention_norm = "attention.norm", .inner = "feed_forward.inner",
+                                           .outer = "feed_forward.outer", .norm = "feed_forward.norm"};
 
 void tri__fusion_layer_params(tri_network *model) {
     int64_t H = model->common, I = INNER * H;

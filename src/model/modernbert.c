@@ -17,8 +17,7 @@ int tri__encoder_is_local(const tri_encoder *e, int64_t layer) {
  * away. */
 tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window) {
     *window = e->local_attention / 2;
-    return (tri_pattern){.mode = TRI_PATTERN_WINDOW,
-                         .block = *window > 32 ? 64 : *window > 16 ? 32 : 16,
+    return (tri_pattern){.mode = TRI_PATTERN_WINDOW, .block = *window > 32 ? 64 : *window > 16 ? 32 : 16,
                          .window = 2 * *window};
 }
 
