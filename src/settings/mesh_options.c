@@ -44,9 +44,8 @@ static tri_status count_ranks(tri_settings *s) {
         s->nproc_per_node = s->world_size / s->nodes;
     } else if (!tri__settings_given(s, &s->nnodes)) {
         if (s->world_size % s->nproc_per_node)
-            return tri__fail(TRI_USAGE,
-                             "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)",
-                             (long long)s->world_size, (long long)s->nproc_per_node);
+            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by machines of %lld ranks each "
+                             "(--nproc-per-node)", (long long)s->world_size, (long long)s->nproc_per_node);
         s->nodes = s->world_size / s->nproc_per_node;
     }
     if (s->world_size != s->nodes * s->nproc_per_node)
