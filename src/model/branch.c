@@ -108,10 +108,10 @@ int tri__branch_mixture(tri_branch *b, int x, const char *layer) {
 static void pooling_params(tri_network *model, int text, const tri_encoder *e, int pools) {
     int64_t H = e->hidden_size, P = pools ? H : 0;
     const tri_param_row rows[] = {
-        {"pooler.dense.weight", P, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
-        {"pooler.dense.bias", TRI_VECTOR, P, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
-        {"projection.bias", TRI_VECTOR, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        TRI_WEIGHT("pooler.dense.weight", P, H, (float)e->initializer_range, WHOLE),
+        TRI_BIAS("pooler.dense.bias", P, WHOLE),
+        TRI_WEIGHT("projection.weight", model->common, H, 1.0f / sqrtf((float)H), WHOLE),
+        TRI_BIAS("projection.bias", model->common, WHOLE),
     };
     tri__model_unit(model, "%s.pooling", tri__branch_name(text));
     tri__model_params(model, tri__arena_print(model->arena, "%s.", tri__branch_name(text)), rows, COUNT(rows));

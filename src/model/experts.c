@@ -129,10 +129,10 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer) {
     float d = (float)e->initializer_range;
     tri_arena *arena = model->arena;
     const tri_param_row params[] = {
-        {tri__arena_print(arena, "%s.weight", n->inner), I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.weight", n->outer), H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->inner), TRI_VECTOR, I, TRI_INIT_ZERO, 0, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->outer), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
+        TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->inner), I, H, d, ROWS),
+        TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->outer), H, I, d, COLS),
+        TRI_BIAS(tri__arena_print(arena, "%s.bias", n->inner), I, COLS),
+        TRI_BIAS(tri__arena_print(arena, "%s.bias", n->outer), H, WHOLE),
     };
     tri__model_unit(model, "%s.layer.%lld.experts", tri__branch_name(branch), (long long)layer);
     const char *prefix = tri__arena_print(arena, "%s.%s%lld.experts.", tri__branch_name(branch), n->layer,

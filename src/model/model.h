@@ -180,6 +180,11 @@ typedef struct tri_param_row {
     float deviation;
     tri_share share;
 } tri_param_row;
+/* Rows of weights, of biases, and of the factors of a norm. */
+#define TRI_WEIGHT(name, rows, cols, deviation, share) \
+    {name, rows, cols, TRI_INIT_NORMAL, deviation, TRI_SHARE_##share}
+#define TRI_BIAS(name, count, share) {name, TRI_VECTOR, count, TRI_INIT_ZERO, 0, TRI_SHARE_##share}
+#define TRI_GAIN(name, count, share) {name, TRI_VECTOR, count, TRI_INIT_ONE, 0, TRI_SHARE_##share}
 
 /* Starts a unit, then adds parameters to it; their logical name is prefix + row name. Where unit.experts was set in
  * between, a row stands for that many matrices or vectors, one parameter [experts, rows, cols]. */
