@@ -23,8 +23,7 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
         WEIGHT(inner, I, H, ROWS), WEIGHT(outer, H, I, COLS), BIAS(query, H, ROWS), BIAS(key, H, ROWS),
         BIAS(value, H, ROWS), BIAS(inner, I, ROWS), BIAS(attention, H, WHOLE), BIAS(outer, mixes ? 0 : H, WHOLE),
         TRI_WEIGHT("router.weight", E, H, d, WHOLE), GAIN(attention_norm, H, TOKENS), BIAS(attention_norm, H, TOKENS),
-        GAIN(norm, H, TOKENS), BIAS(norm, H, TOKENS),
-    };
+        GAIN(norm, H, TOKENS), BIAS(norm, H, TOKENS)};
     const char *prefix = tri__arena_print(arena, "%s.%s%lld.", tri__branch_name(branch), n->layer, (long long)layer);
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
     tri__model_params(model, prefix, rows, COUNT(rows));
@@ -50,8 +49,7 @@ void tri__bert_params(tri_network *model, int branch) {
         TRI_GAIN("embeddings.LayerNorm.weight", before ? H : W, TOKENS),
         TRI_BIAS("embeddings.LayerNorm.bias", before ? H : W, TOKENS),
         TRI_WEIGHT("embeddings_project.weight", after ? H : 0, W, d, TOKENS),
-        TRI_BIAS("embeddings_project.bias", after ? H : 0, TOKENS),
-    };
+        TRI_BIAS("embeddings_project.bias", after ? H : 0, TOKENS)};
     int first = model->n_params;
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
     tri__model_params(model, tri__arena_print(model->arena, "%s.", tri__branch_name(branch)), rows, COUNT(rows));

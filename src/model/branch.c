@@ -111,8 +111,7 @@ static void pooling_params(tri_network *model, int text, const tri_encoder *e, i
         TRI_WEIGHT("pooler.dense.weight", P, H, (float)e->initializer_range, WHOLE),
         TRI_BIAS("pooler.dense.bias", P, WHOLE),
         TRI_WEIGHT("projection.weight", model->common, H, 1.0f / sqrtf((float)H), WHOLE),
-        TRI_BIAS("projection.bias", model->common, WHOLE),
-    };
+        TRI_BIAS("projection.bias", model->common, WHOLE)};
     tri__model_unit(model, "%s.pooling", tri__branch_name(text));
     tri__model_params(model, tri__arena_print(model->arena, "%s.", tri__branch_name(text)), rows, COUNT(rows));
 }
@@ -158,8 +157,7 @@ void tri__branch_pooling(tri_branch *b, int x) {
     const tri_network *m = f->model;
     int mean[TRI_TEXTS_MAX];
     for (int t = m->n_texts - 1; t >= 0; t--)
-        if (tri__reader(&m->readers, t) == b->index)
-            mean[t] = tri__counts_windows(m) ? average(b, pooled, t) : pooled;
+        if (tri__reader(&m->readers, t) == b->index) mean[t] = tri__counts_windows(m) ? average(b, pooled, t) : pooled;
     for (int t = 0; t < m->n_texts; t++)
         if (tri__reader(&m->readers, t) == b->index) f->text[t] = project(b, mean[t], t);
 }

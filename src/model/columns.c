@@ -39,8 +39,7 @@ int64_t tri__columns_params(tri_network *model) {
         TRI_WEIGHT("numbers.weight", of->numbers, of->dim, inverse_root(of->widest), WHOLE),
         TRI_WEIGHT("frequencies.weight", of->periodic, of->frequencies, (float)of->scale, WHOLE),
         TRI_WEIGHT("categories.weight", of->categories, of->dim, inverse_root(of->dim), WHOLE),
-        {"columns.bias", model->n_columns, of->dim, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        {"columns.bias", model->n_columns, of->dim, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE}};
     tri__model_params(model, "tabular.", rows, 4);
     return model->n_columns * of->dim;
 }

@@ -50,8 +50,7 @@ static int is_label(const tri_model_config *c, const char *name) { return count_
 /* A column of labels that a text has, too; NULL: there is none. */
 static const char *find_label_in_texts(const tri_model_config *config) {
     const tri_texts first[] = {{(char *[]){config->primary_text_name, config->secondary_text_name},
-                                config->secondary_text_name ? 2 : 1},
-                               config->secondary_text_list, config->text_list};
+                                config->secondary_text_name ? 2 : 1}, config->secondary_text_list, config->text_list};
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < first[k].n; i++)
             if (is_label(config, first[k].at[i])) return first[k].at[i];
@@ -79,8 +78,7 @@ static tri_status check_kinds(const tri_model_config *config) {
     const struct {
         const char *key;
         const tri_texts *names;
-    } lists[] = {{"cat_field_list", &config->cat_field_list},
-                 {"hashed_field_list", &config->hashed_field_list},
+    } lists[] = {{"cat_field_list", &config->cat_field_list}, {"hashed_field_list", &config->hashed_field_list},
                  {"boolean_field_list", &config->boolean_field_list}};
     for (int l = 0; l < 3; l++)
         for (int i = 0; i < lists[l].names->n; i++) {

@@ -78,8 +78,7 @@ tri_status tri__experts_check(const tri_encoder *e) {
 
 void tri__experts_json(const tri_encoder *e, tri_json *json) {
     if (!e->num_experts) return;
-    for (const tri_option *row = rows; row->name; row++)
-        tri__json_set_new(json, row->name, tri__option_json(row, e));
+    for (const tri_option *row = rows; row->name; row++) tri__json_set_new(json, row->name, tri__option_json(row, e));
     tri_json *layers = tri__json_array();
     for (int64_t k = 0; k < e->num_hidden_layers; k++)
         if (tri__encoder_has_experts(e, k)) tri__json_append_new(layers, tri__json_integer((tri_json_int)k));
@@ -132,8 +131,7 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer) {
         TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->inner), I, H, d, ROWS),
         TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->outer), H, I, d, COLS),
         TRI_BIAS(tri__arena_print(arena, "%s.bias", n->inner), I, COLS),
-        TRI_BIAS(tri__arena_print(arena, "%s.bias", n->outer), H, WHOLE),
-    };
+        TRI_BIAS(tri__arena_print(arena, "%s.bias", n->outer), H, WHOLE)};
     tri__model_unit(model, "%s.layer.%lld.experts", tri__branch_name(branch), (long long)layer);
     const char *prefix = tri__arena_print(arena, "%s.%s%lld.experts.", tri__branch_name(branch), n->layer,
                                           (long long)layer);

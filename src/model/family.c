@@ -98,8 +98,7 @@ static const tri_family_row rows[] = {
      .defaults = {COMMON, BASE, .vocab_size = 30527, .num_hidden_layers = 12, .pad_token_id = 1,
                   .relative_attention_num_buckets = 32},
      .keys = mpnet_keys, .fixed = mpnet_fixed, .own = mpnet_own, .counts_from_pad = 1, .has_pooler = 1,
-     .relative = TRI_RELATIVE_BIAS, .names = &mpnet_names,
-     .check = tri__relative_check},
+     .relative = TRI_RELATIVE_BIAS, .names = &mpnet_names, .check = tri__relative_check},
     {.type = "deberta-v2", .architecture = "DebertaV2Model", .prefix = "deberta.",
      .defaults = {.vocab_size = 128100, .hidden_size = 1536, .num_hidden_layers = 24, .num_attention_heads = 24,
                   .intermediate_size = 6144, .max_position_embeddings = 512, .hidden_dropout_prob = 0.1,
@@ -114,8 +113,7 @@ static const tri_family_row rows[] = {
                   .global_rope_theta = 160000, .local_rope_theta = 10000, .global_attn_every_n_layers = 3, EXPERTS},
      .keys = tri__modernbert_keys, .own = tri__modernbert_own, .gated = 1, .names = &modernbert_names,
      .params = tri__modernbert_params, .forward = tri__modernbert_forward, .pattern = tri__modernbert_pattern,
-     .parse = tri__modernbert_parse, .check = tri__modernbert_check, .write = tri__modernbert_write},
-};
+     .parse = tri__modernbert_parse, .check = tri__modernbert_check, .write = tri__modernbert_write}};
 
 enum { COUNT = sizeof rows / sizeof rows[0] };
 

@@ -21,8 +21,7 @@ void tri__fusion_params(tri_network *model) {
         TRI_WEIGHT("output.weight", model->n_classes, model->fusion, 1.0f / sqrtf((float)model->fusion), WHOLE),
         TRI_BIAS("dense.bias", model->fusion, WHOLE), TRI_BIAS("output.bias", model->n_classes, WHOLE),
         TRI_WEIGHT("gate.weight", width, gated, GATE_DEVIATION, WHOLE), TRI_GAIN("gate.bias", gated, WHOLE),
-        TRI_GAIN("norm.weight", normed, WHOLE), TRI_BIAS("norm.bias", normed, WHOLE),
-    };
+        TRI_GAIN("norm.weight", normed, WHOLE), TRI_BIAS("norm.bias", normed, WHOLE)};
     if (model->tokens) tri__fusion_layer_params(model);
     tri__model_unit(model, "%s", unit_of(model));
     tri__model_params(model, "fusion.", rows, 8);

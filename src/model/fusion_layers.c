@@ -27,8 +27,7 @@ void tri__fusion_layer_params(tri_network *model) {
         TRI_BIAS("attention.output.bias", H, WHOLE), TRI_BIAS("feed_forward.inner.bias", I, WHOLE),
         TRI_BIAS("feed_forward.outer.bias", H, WHOLE), TRI_GAIN("attention.norm.weight", H, WHOLE),
         TRI_BIAS("attention.norm.bias", H, WHOLE), TRI_GAIN("feed_forward.norm.weight", H, WHOLE),
-        TRI_BIAS("feed_forward.norm.bias", H, WHOLE),
-    };
+        TRI_BIAS("feed_forward.norm.bias", H, WHOLE)};
     for (int64_t k = 0; k < model->fusion_layers; k++) {
         const char *unit = tri__arena_print(model->arena, "fusion.layer.%lld", (long long)k);
         tri__model_unit(model, "%s", unit);

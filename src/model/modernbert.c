@@ -38,8 +38,7 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
         TRI_BIAS("mlp.Wi.input.bias", inner, ROWS), TRI_BIAS("mlp.Wi.gate.bias", inner, ROWS),
         TRI_BIAS("attn.Wo.bias", attention, WHOLE), TRI_BIAS("mlp.Wo.bias", outer, WHOLE),
         TRI_GAIN("attn_norm.weight", first, TOKENS), TRI_BIAS("attn_norm.bias", layer ? norm : 0, TOKENS),
-        TRI_GAIN("mlp_norm.weight", H, TOKENS), TRI_BIAS("mlp_norm.bias", norm, TOKENS),
-    };
+        TRI_GAIN("mlp_norm.weight", H, TOKENS), TRI_BIAS("mlp_norm.bias", norm, TOKENS)};
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
     tri__model_params(model, tri__arena_print(model->arena, "%s.layers.%lld.", tri__branch_name(branch),
                                               (long long)layer), rows, COUNT(rows));

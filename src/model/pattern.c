@@ -82,8 +82,7 @@ static void fill_variable(const row *r) {
     const tri_pattern_list *sizes = &r->pattern->local_window_blocks;
     add_random(r);
     for (int64_t begin = 0, k = 0; begin <= r->i; begin += sizes->at[least(k, sizes->n - 1)], k++)
-        if (r->i < begin + sizes->at[least(k, sizes->n - 1)])
-            add(r, begin, begin + sizes->at[least(k, sizes->n - 1)]);
+        if (r->i < begin + sizes->at[least(k, sizes->n - 1)]) add(r, begin, begin + sizes->at[least(k, sizes->n - 1)]);
     add_listed_globals(r, r->pattern->horizontal_global_attention);
 }
 

@@ -52,19 +52,15 @@ enum { SCALARS = sizeof scalars / sizeof *scalars, LISTS = sizeof lists / sizeof
 #define ONLY(number) {.at = {number}, .n = 1}
 /* DeepSpeed's modes have DeepSpeed's defaults. */
 static const tri_pattern defaults[TRI_PATTERN_MODES] = {
-    [TRI_PATTERN_DENSE] = {.block = 64},
-    [TRI_PATTERN_WINDOW] = {.block = 64, .window = 512},
+    [TRI_PATTERN_DENSE] = {.block = 64}, [TRI_PATTERN_WINDOW] = {.block = 64, .window = 512},
     [TRI_PATTERN_LONGFORMER] = {.block = 64, .window = 512, .global_tokens = 64},
-    [TRI_PATTERN_STRIDED] = {.block = 64, .window = 256, .stride = 512},
-    [TRI_PATTERN_OFFSETS] = {.block = 64},
+    [TRI_PATTERN_STRIDED] = {.block = 64, .window = 256, .stride = 512}, [TRI_PATTERN_OFFSETS] = {.block = 64},
     [TRI_PATTERN_FIXED] = {.block = 16, .num_local_blocks = 4, .num_global_blocks = 1,
                            .num_different_global_patterns = 1},
-    [TRI_PATTERN_VARIABLE] = {.block = 16, .seed = -1, .local_window_blocks = ONLY(4),
-                              .global_block_indices = ONLY(0)},
+    [TRI_PATTERN_VARIABLE] = {.block = 16, .seed = -1, .local_window_blocks = ONLY(4), .global_block_indices = ONLY(0)},
     [TRI_PATTERN_BIGBIRD] = {.block = 16, .num_random_blocks = 1, .num_sliding_window_blocks = 3,
                              .num_global_blocks = 1, .seed = -1},
-    [TRI_PATTERN_BSLONGFORMER] = {.block = 16, .num_sliding_window_blocks = 3, .global_block_indices = ONLY(0)},
-};
+    [TRI_PATTERN_BSLONGFORMER] = {.block = 16, .num_sliding_window_blocks = 3, .global_block_indices = ONLY(0)}};
 
 const char *tri__pattern_mode_name(int mode) {
     static const char *const names[TRI_PATTERN_MODES] = {"dense", "window", "longformer", "strided", "offsets",

@@ -13,8 +13,7 @@ void tri__tabular_params(tri_network *model) {
     if (model->columns.word) F = tri__columns_params(model);
     const tri_param_row rows[] = {
         TRI_WEIGHT("linear.weight", C, F, 1.0f / sqrtf((float)F), WHOLE), TRI_BIAS("linear.bias", C, WHOLE),
-        TRI_GAIN("norm.weight", is_normed ? F : 0, WHOLE), TRI_BIAS("norm.bias", is_normed ? F : 0, WHOLE),
-    };
+        TRI_GAIN("norm.weight", is_normed ? F : 0, WHOLE), TRI_BIAS("norm.bias", is_normed ? F : 0, WHOLE)};
     tri__model_params(model, "tabular.", rows, 4);
 }
 

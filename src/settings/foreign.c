@@ -190,8 +190,7 @@ const tri_foreign tri__foreign[] = {
     NOT("logging_dir", NULL, "metrics.jsonl and TensorBoard's files are in the run folder: --output-dir"),
     ONLY("report_to", "tensorboard", "TensorBoard's files and metrics.jsonl are in the run folder",
         "TensorBoard's files and metrics.jsonl are in the run folder (--output-dir); log them through another tool's "
-        "own client; nothing is sent anywhere"),
-    SWITCH("disable_tqdm", "quiet", "true"),
+        "own client; nothing is sent anywhere"), SWITCH("disable_tqdm", "quiet", "true"),
     HELD("load_best_model_at_end", NULL, "the best checkpoint is kept in addition to the newest --keep"),
     TAKE("metric_for_best_model", "eval_loss", "best_by", "loss"),
     TAKE("metric_for_best_model", "eval_accuracy", "best_by", "accuracy"),
