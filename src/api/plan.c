@@ -58,8 +58,7 @@ static tri_status find_facts(tri_arena *arena, void *data) {
     int64_t bytes[TRI_MEM_COUNT];
     TRI_TRY(check_rank(a));
     const tri_program *train = tri__classes_program(&all->of[TRI_TRAIN], arena, a->rank);
-    *a->facts = (tri_rank_facts){.bytes = tri__room_rank(all, a->rank, bytes),
-                                 .instructions = train->n_instrs,
+    *a->facts = (tri_rank_facts){.bytes = tri__room_rank(all, a->rank, bytes), .instructions = train->n_instrs,
                                  .flops = tri__program_cost(train).flops};
     return TRI_OK;
 }

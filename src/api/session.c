@@ -38,14 +38,9 @@ tri_status tri_evaluate(tri_session *session, tri_result *out) {
     TRI_OWNED(tri__free_at) float *probs = NULL;
     TRI_TRY(tri__session_scores(session, &scores, session->lead ? &probs : NULL));
     tri_status status = session->lead ? tri__session_decide(session, probs) : TRI_OK;
-    *out = (tri_result){.rows = scores.rows,
-                        .loss = scores.loss,
-                        .log_loss = scores.log_loss,
-                        .accuracy = scores.accuracy,
-                        .f1_macro = scores.f1_macro,
-                        .pr_auc = scores.pr_auc,
-                        .average_precision = scores.average_precision,
-                        .roc_auc = scores.roc_auc};
+    *out = (tri_result){.rows = scores.rows, .loss = scores.loss, .log_loss = scores.log_loss,
+                        .accuracy = scores.accuracy, .f1_macro = scores.f1_macro, .pr_auc = scores.pr_auc,
+                        .average_precision = scores.average_precision, .roc_auc = scores.roc_auc};
     return tri__done(status);
 }
 

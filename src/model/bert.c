@@ -6,6 +6,11 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/* Rows of a layer, by their names. */
+#define WEIGHT(of, rows, cols, share) TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->of), rows, cols, d, share)
+#define BIAS(of, count, share) TRI_BIAS(tri__arena_print(arena, "%s.bias", n->of), count, share)
+#define GAIN(of, count, share) TRI_GAIN(tri__arena_print(arena, "%s.weight", n->of), count, share)
+
 static void layer_params(tri_network *model, int branch, int64_t layer) {
     const tri_encoder *e = &model->encoder[branch];
     const tri_layer_names *n = tri__family(e)->names;
@@ -14,24 +19,11 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
     int64_t H = e->hidden_size, I = mixes ? 0 : e->intermediate_size, E = mixes ? e->num_experts : 0;
     float d = (float)e->initializer_range;
     const tri_param_row rows[] = {
-        {tri__arena_print(arena, "%s.weight", n->query), H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.weight", n->key), H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.weight", n->value), H, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.weight", n->attention), H, H, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.weight", n->inner), I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.weight", n->outer), H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->query), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.bias", n->key), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.bias", n->value), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.bias", n->inner), TRI_VECTOR, I, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.bias", n->attention), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {tri__arena_print(arena, "%s.bias", n->outer), TRI_VECTOR, mixes ? 0 : H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"router.weight", E, H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {tri__arena_print(arena, "%s.weight", n->attention_norm), TRI_VECTOR, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {tri__arena_print(arena, "%s.bias", n->attention_norm), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-        {tri__arena_print(arena, "%s.weight", n->norm), TRI_VECTOR, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {tri__arena_print(arena, "%s.bias", n->norm), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-    };
+        WEIGHT(query, H, H, ROWS), WEIGHT(key, H, H, ROWS), WEIGHT(value, H, H, ROWS), WEIGHT(attention, H, H, COLS),
+        WEIGHT(inner, I, H, ROWS), WEIGHT(outer, H, I, COLS), BIAS(query, H, ROWS), BIAS(key, H, ROWS),
+        BIAS(value, H, ROWS), BIAS(inner, I, ROWS), BIAS(attention, H, WHOLE), BIAS(outer, mixes ? 0 : H, WHOLE),
+        TRI_WEIGHT("router.weight", E, H, d, WHOLE), GAIN(attention_norm, H, TOKENS), BIAS(attention_norm, H, TOKENS),
+        GAIN(norm, H, TOKENS), BIAS(norm, H, TOKENS)};
     const char *prefix = tri__arena_print(arena, "%s.%s%lld.", tri__branch_name(branch), n->layer, (long long)layer);
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
     tri__model_params(model, prefix, rows, COUNT(rows));
@@ -46,20 +38,18 @@ void tri__bert_params(tri_network *model, int branch) {
     int before = W != H && tri__family(e)->names->widens_first, after = W != H && !before;
     float d = (float)e->initializer_range;
     const tri_param_row rows[] = {
-        {"embeddings.word_embeddings.weight", e->vocab_size, W, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {"encoder.relative_attention_bias.weight", e->relative_attention_num_buckets, e->num_attention_heads,
-         TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {POSITIONS, tri__encoder_positions(e), W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"embeddings.token_type_embeddings.weight", e->type_vocab_size, W, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"encoder.rel_embeddings.weight", 2 * tri__encoder_span(e), H, TRI_INIT_NORMAL, d, TRI_SHARE_WHOLE},
-        {"encoder.LayerNorm.weight", TRI_VECTOR, normed, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"encoder.LayerNorm.bias", TRI_VECTOR, normed, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"embeddings.embed_proj.weight", before ? H : 0, W, TRI_INIT_NORMAL, d, TRI_SHARE_TOKENS},
-        {"embeddings.LayerNorm.weight", TRI_VECTOR, before ? H : W, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"embeddings.LayerNorm.bias", TRI_VECTOR, before ? H : W, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-        {"embeddings_project.weight", after ? H : 0, W, TRI_INIT_NORMAL, d, TRI_SHARE_TOKENS},
-        {"embeddings_project.bias", TRI_VECTOR, after ? H : 0, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-    };
+        TRI_WEIGHT("embeddings.word_embeddings.weight", e->vocab_size, W, d, ROWS),
+        TRI_WEIGHT("encoder.relative_attention_bias.weight", e->relative_attention_num_buckets,
+                   e->num_attention_heads, d, COLS),
+        TRI_WEIGHT(POSITIONS, tri__encoder_positions(e), W, d, WHOLE),
+        TRI_WEIGHT("embeddings.token_type_embeddings.weight", e->type_vocab_size, W, d, WHOLE),
+        TRI_WEIGHT("encoder.rel_embeddings.weight", 2 * tri__encoder_span(e), H, d, WHOLE),
+        TRI_GAIN("encoder.LayerNorm.weight", normed, WHOLE), TRI_BIAS("encoder.LayerNorm.bias", normed, WHOLE),
+        TRI_WEIGHT("embeddings.embed_proj.weight", before ? H : 0, W, d, TOKENS),
+        TRI_GAIN("embeddings.LayerNorm.weight", before ? H : W, TOKENS),
+        TRI_BIAS("embeddings.LayerNorm.bias", before ? H : W, TOKENS),
+        TRI_WEIGHT("embeddings_project.weight", after ? H : 0, W, d, TOKENS),
+        TRI_BIAS("embeddings_project.bias", after ? H : 0, TOKENS)};
     int first = model->n_params;
     tri__model_unit(model, "%s.embeddings", tri__branch_name(branch));
     tri__model_params(model, tri__arena_print(model->arena, "%s.", tri__branch_name(branch)), rows, COUNT(rows));

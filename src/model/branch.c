@@ -108,11 +108,10 @@ int tri__branch_mixture(tri_branch *b, int x, const char *layer) {
 static void pooling_params(tri_network *model, int text, const tri_encoder *e, int pools) {
     int64_t H = e->hidden_size, P = pools ? H : 0;
     const tri_param_row rows[] = {
-        {"pooler.dense.weight", P, H, TRI_INIT_NORMAL, (float)e->initializer_range, TRI_SHARE_WHOLE},
-        {"pooler.dense.bias", TRI_VECTOR, P, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"projection.weight", model->common, H, TRI_INIT_NORMAL, 1.0f / sqrtf((float)H), TRI_SHARE_WHOLE},
-        {"projection.bias", TRI_VECTOR, model->common, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        TRI_WEIGHT("pooler.dense.weight", P, H, (float)e->initializer_range, WHOLE),
+        TRI_BIAS("pooler.dense.bias", P, WHOLE),
+        TRI_WEIGHT("projection.weight", model->common, H, 1.0f / sqrtf((float)H), WHOLE),
+        TRI_BIAS("projection.bias", model->common, WHOLE)};
     tri__model_unit(model, "%s.pooling", tri__branch_name(text));
     tri__model_params(model, tri__arena_print(model->arena, "%s.", tri__branch_name(text)), rows, COUNT(rows));
 }
@@ -130,8 +129,7 @@ static int average(tri_branch *b, int pooled, int text) {
     tri_forward *f = b->f;
     int windows = tri__forward_input(f, tri__field_windows(text));
     int mean = tri__forward_slot(f, (tri_rows){.sym = TRI_SYM_N}, b->e->hidden_size,
-                                 text == b->index ? "windows"
-                                                  : tri__arena_print(f->build.arena, "windows%d", text));
+                                 text == b->index ? "windows" : tri__arena_print(f->build.arena, "windows%d", text));
     TRI_BUILD(&f->build, pool, (tri_attr){.mean = 1}, mean, pooled, windows);
     return mean;
 }
@@ -159,8 +157,7 @@ void tri__branch_pooling(tri_branch *b, int x) {
     const tri_network *m = f->model;
     int mean[TRI_TEXTS_MAX];
     for (int t = m->n_texts - 1; t >= 0; t--)
-        if (tri__reader(&m->readers, t) == b->index)
-            mean[t] = tri__counts_windows(m) ? average(b, pooled, t) : pooled;
+        if (tri__reader(&m->readers, t) == b->index) mean[t] = tri__counts_windows(m) ? average(b, pooled, t) : pooled;
     for (int t = 0; t < m->n_texts; t++)
         if (tri__reader(&m->readers, t) == b->index) f->text[t] = project(b, mean[t], t);
 }

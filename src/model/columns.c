@@ -10,8 +10,7 @@ void tri__columns_make(tri_network *model, const tri_model_config *config, const
                                 .count = (int32_t)config->numeric_bins};
     tri_column_tables *to = &model->columns;
     *to = (tri_column_tables){.dim = model->tokens ? model->common : config->column_dim,
-                              .frequencies = config->numeric_frequencies,
-                              .scale = config->frequency_scale};
+                              .frequencies = config->numeric_frequencies, .scale = config->frequency_scale};
     to->word = tri__arena_alloc(model->arena, ((size_t)model->n_columns + 1) * TRI_COLUMN_WORDS * sizeof *to->word);
     for (int c = 0, at = 0; c < model->n_columns; c++) {
         const tri_column *of = column ? &column[c] : &assumed;
@@ -37,11 +36,10 @@ static float inverse_root(int64_t n) { return 1.0f / sqrtf((float)n); }
 int64_t tri__columns_params(tri_network *model) {
     const tri_column_tables *of = &model->columns;
     const tri_param_row rows[] = {
-        {"numbers.weight", of->numbers, of->dim, TRI_INIT_NORMAL, inverse_root(of->widest), TRI_SHARE_WHOLE},
-        {"frequencies.weight", of->periodic, of->frequencies, TRI_INIT_NORMAL, (float)of->scale, TRI_SHARE_WHOLE},
-        {"categories.weight", of->categories, of->dim, TRI_INIT_NORMAL, inverse_root(of->dim), TRI_SHARE_WHOLE},
-        {"columns.bias", model->n_columns, of->dim, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        TRI_WEIGHT("numbers.weight", of->numbers, of->dim, inverse_root(of->widest), WHOLE),
+        TRI_WEIGHT("frequencies.weight", of->periodic, of->frequencies, (float)of->scale, WHOLE),
+        TRI_WEIGHT("categories.weight", of->categories, of->dim, inverse_root(of->dim), WHOLE),
+        {"columns.bias", model->n_columns, of->dim, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE}};
     tri__model_params(model, "tabular.", rows, 4);
     return model->n_columns * of->dim;
 }

@@ -45,15 +45,12 @@ static int count_labels(const tri_model_config *config, const char *name, size_t
 }
 
 /* Whether a column has labels. */
-static int is_label(const tri_model_config *config, const char *name) {
-    return count_labels(config, name, strlen(name)) > 0;
-}
+static int is_label(const tri_model_config *c, const char *name) { return count_labels(c, name, strlen(name)) > 0; }
 
 /* A column of labels that a text has, too; NULL: there is none. */
 static const char *find_label_in_texts(const tri_model_config *config) {
     const tri_texts first[] = {{(char *[]){config->primary_text_name, config->secondary_text_name},
-                                config->secondary_text_name ? 2 : 1},
-                               config->secondary_text_list, config->text_list};
+                                config->secondary_text_name ? 2 : 1}, config->secondary_text_list, config->text_list};
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < first[k].n; i++)
             if (is_label(config, first[k].at[i])) return first[k].at[i];
@@ -81,8 +78,7 @@ static tri_status check_kinds(const tri_model_config *config) {
     const struct {
         const char *key;
         const tri_texts *names;
-    } lists[] = {{"cat_field_list", &config->cat_field_list},
-                 {"hashed_field_list", &config->hashed_field_list},
+    } lists[] = {{"cat_field_list", &config->cat_field_list}, {"hashed_field_list", &config->hashed_field_list},
                  {"boolean_field_list", &config->boolean_field_list}};
     for (int l = 0; l < 3; l++)
         for (int i = 0; i < lists[l].names->n; i++) {
@@ -137,10 +133,9 @@ static tri_status check_labels(const tri_model_config *config) {
     if (config->positive_label && labels->n && !tri__texts_has(labels, config->positive_label))
         return tri__fail(TRI_USAGE, "positive_label \"%s\" is not in label_list", config->positive_label);
     if (config->positive_label && config->num_classes > 2)
-        return tri__fail(TRI_USAGE,
-                         "positive_label \"%s\" names one of two classes, but num_classes is %lld: beyond two, figures "
-                         "are means over all classes; leave it out",
-                         config->positive_label, (long long)config->num_classes);
+        return tri__fail(TRI_USAGE, "positive_label \"%s\" names one of two classes, but num_classes is %lld: beyond "
+                         "two, figures are means over all classes; leave it out", config->positive_label,
+                         (long long)config->num_classes);
     return TRI_OK;
 }
 
@@ -182,9 +177,8 @@ static tri_status check_fusion(const tri_model_config *c) {
         return tri__fail(TRI_USAGE, "fusion columns: hidden_common_dim is %lld, which %lld fusion_heads do not divide",
                          width, heads);
     if (c->tab_field_list.n && width > TRI_COLUMN_DIM_MAX)
-        return tri__fail(TRI_USAGE,
-                         "fusion columns: hidden_common_dim is %lld, but vectors of columns have %d elements at most",
-                         width, TRI_COLUMN_DIM_MAX);
+        return tri__fail(TRI_USAGE, "fusion columns: hidden_common_dim is %lld, but vectors of columns have %d "
+                         "elements at most", width, TRI_COLUMN_DIM_MAX);
     return TRI_OK;
 }
 
@@ -197,8 +191,7 @@ static tri_status check_task(const tri_model_config *config) {
                         : numbers && (config->class_weights.n || config->class_weights.word) ? "class_weights"
                         : config->task != TRI_TASK_QUANTILES && config->quantiles.n ? "quantiles"
                         : !numbers && config->target_transform != 0          ? "target_transform"
-                        : !labels && config->label_separator ? "label_separator"
-                                                                               : NULL;
+                        : !labels && config->label_separator ? "label_separator" : NULL;
     if (other) return tri__fail(TRI_USAGE, "%s: task %s has none: leave it out", other, tasks[config->task]);
     double before = 0;
     for (int i = 0; i < config->quantiles.n; before = config->quantiles.at[i++])
@@ -285,14 +278,12 @@ static tri_status check_sharing(const tri_model_config *c) {
     const char *all = many ? "all" : "both", *or = many ? ", or name each text's encoder in text_encoders" : "";
     if (!c->share_encoders || !c->secondary_text_name) return TRI_OK;
     if (c->secondary_tokenizer && strcmp(c->primary_tokenizer, c->secondary_tokenizer) != 0)
-        return tri__fail(TRI_USAGE,
-                         "share_encoders: %s texts go through one encoder, which has one vocabulary, but "
-                         "primary_tokenizer is \"%s\" and secondary_tokenizer \"%s\"; leave the latter out%s",
-                         all, c->primary_tokenizer, c->secondary_tokenizer, or);
+        return tri__fail(TRI_USAGE, "share_encoders: %s texts go through one encoder, which has one vocabulary, but "
+                         "primary_tokenizer is \"%s\" and secondary_tokenizer \"%s\"; leave the latter out%s", all,
+                         c->primary_tokenizer, c->secondary_tokenizer, or);
     if (c->secondary_encoder && !(c->primary_encoder && tri__json_equal(c->primary_encoder, c->secondary_encoder)))
-        return tri__fail(TRI_USAGE,
-                         "share_encoders: %s texts go through the first one's encoder, but secondary_encoder "
-                         "describes another one than primary_encoder; leave it out%s", all, or);
+        return tri__fail(TRI_USAGE, "share_encoders: %s texts go through the first one's encoder, but "
+                         "secondary_encoder describes another one than primary_encoder; leave it out%s", all, or);
     return TRI_OK;
 }
 
@@ -308,9 +299,8 @@ tri_status tri__model_config_check(const tri_model_config *config) {
     if (config->task == TRI_TASK_NUMBER || config->task == TRI_TASK_QUANTILES) return TRI_OK;
     TRI_TRY(check_labels(config));
     if (config->task == TRI_TASK_CLASSES && config->is_binary && config->num_classes != 2)
-        return tri__fail(TRI_USAGE,
-                         "is_binary is true, but num_classes is %lld; set is_binary to false, or num_classes to 2",
-                         (long long)config->num_classes);
+        return tri__fail(TRI_USAGE, "is_binary is true, but num_classes is %lld; set is_binary to false, or "
+                         "num_classes to 2", (long long)config->num_classes);
     const tri_reals *weights = &config->class_weights;
     if (weights->n && weights->n != tri__model_outputs(config))
         return tri__fail(TRI_USAGE, "class_weights has %d numbers, but num_classes is %lld", weights->n,

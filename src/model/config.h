@@ -50,11 +50,11 @@ typedef struct tri_encoder {
     int family;            /* its row in model/family.c; 0: BERT */
     tri_activation act;    /* hidden_act */
     int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
-    int64_t max_position_embeddings;
-    int64_t type_vocab_size; /* 0: no token types */
+    int64_t max_position_embeddings, type_vocab_size; /* the latter 0: no token types */
     int64_t embedding_size;  /* ELECTRA, DeBERTa: width of the tables; 0: hidden_size */
-    int64_t pad_token_id;  /* -1: none. Its word row and, where positions count from it, the position row of that
-                            * number begin as zeros and are not trained */
+    /* -1: none. Its word row and, where positions count from it, the position row of that number begin as zeros and are
+     * not trained. */
+    int64_t pad_token_id;
     double hidden_dropout_prob, attention_probs_dropout_prob, initializer_range, layer_norm_eps;
     tri_pattern pattern;   /* attention_pattern: which keys a query attends to */
     int64_t num_experts;   /* of each feed-forward layer that is a mixture; 0: none */
@@ -75,8 +75,8 @@ typedef struct tri_encoder {
     int attention_bias, mlp_bias, norm_bias;
     int64_t local_attention; /* of local layers: tokens on both sides of a query, together */
     double global_rope_theta, local_rope_theta;
-    int64_t
-        global_attn_every_n_layers; /* layers whose number, from 0, is a multiple of it are global; 0: local_layer */
+    /* Layers whose number, from 0, is a multiple of it are global; 0: local_layer. */
+    int64_t global_attn_every_n_layers;
     uint64_t local_layer[TRI_MAX_ENCODER_LAYERS / 64]; /* as expert_layer */
 } tri_encoder;
 

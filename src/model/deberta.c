@@ -2,12 +2,10 @@
  * those of bert.c, its attention that of relative.c. */
 #include "model/family.h"
 
-const tri_option tri__deberta_own[] = {TRI_ENCODER_KEY(BOOL, relative_attention, 0, 1),
-                                       TRI_ENCODER_KEY(BOOL, share_att_key, 0, 1),
-                                       TRI_ENCODER_KEY(BOOL, position_biased_input, 0, 1),
-                                       TRI_ENCODER_KEY(INT, position_buckets, -1, 65536),
-                                       TRI_ENCODER_KEY(INT, max_relative_positions, -1, 1 << 20),
-                                       {0}};
+const tri_option tri__deberta_own[] = {
+    TRI_ENCODER_KEY(BOOL, relative_attention, 0, 1), TRI_ENCODER_KEY(BOOL, share_att_key, 0, 1),
+    TRI_ENCODER_KEY(BOOL, position_biased_input, 0, 1), TRI_ENCODER_KEY(INT, position_buckets, -1, 65536),
+    TRI_ENCODER_KEY(INT, max_relative_positions, -1, 1 << 20), {0}};
 
 /* attr.terms of disentangled attention, by their names. */
 static int term_of(const char *name) { return strcmp(name, "c2p") == 0 ? 1 : strcmp(name, "p2c") == 0 ? 2 : 0; }
@@ -17,8 +15,7 @@ static tri_status add_terms(const char *text, tri_encoder *e) {
     snprintf(copy, sizeof copy, "%s", text);
     for (char *name = strtok_r(copy, "| ", &save); name; name = strtok_r(NULL, "| ", &save)) {
         for (char *c = name; *c; c++) *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-        if (!term_of(name))
-            return tri__fail(TRI_USAGE, "pos_att_type has \"%s\"; supported are c2p and p2c", name);
+        if (!term_of(name)) return tri__fail(TRI_USAGE, "pos_att_type has \"%s\"; supported are c2p and p2c", name);
         e->pos_att_type |= term_of(name);
     }
     return TRI_OK;
@@ -81,13 +78,11 @@ tri_status tri__deberta_check(const tri_encoder *e) {
                          "relative_attention is false; only true is supported: without it, take a bert encoder");
     if (!e->share_att_key)
         return tri__fail(TRI_USAGE, "share_att_key is false; only true, as DeBERTa-v3 has it, is supported");
-    if (!e->pos_att_type)
-        return tri__fail(TRI_USAGE, "pos_att_type is empty; supported are c2p, p2c and both");
+    if (!e->pos_att_type) return tri__fail(TRI_USAGE, "pos_att_type is empty; supported are c2p, p2c and both");
     if (e->position_buckets > 0 && (e->position_buckets < 2 || reach - 1 <= e->position_buckets / 2))
-        return tri__fail(TRI_USAGE,
-                         "position_buckets is %lld with distances of up to %lld (max_relative_positions, or where that "
-                         "is -1 max_position_embeddings): half the buckets must be at least 1 and below these",
-                         (long long)e->position_buckets, (long long)reach);
+        return tri__fail(TRI_USAGE, "position_buckets is %lld with distances of up to %lld (max_relative_positions, or "
+                         "where that is -1 max_position_embeddings): half the buckets must be at least 1 and below "
+                         "these", (long long)e->position_buckets, (long long)reach);
     TRI_TRY(tri__relative_check(e));
     if (e->num_experts)
         return tri__fail(TRI_USAGE, "num_experts is %lld; a deberta-v2 encoder has no experts here: leave it out",

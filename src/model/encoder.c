@@ -3,19 +3,13 @@
 
 /* Keys of all families, by BERT's names. */
 static const tri_option rows[] = {
-    TRI_ENCODER_KEY(INT, vocab_size, 1, TRI_LIMIT_VOCABULARY),
-    TRI_ENCODER_KEY(INT, hidden_size, 1, 65536),
+    TRI_ENCODER_KEY(INT, vocab_size, 1, TRI_LIMIT_VOCABULARY), TRI_ENCODER_KEY(INT, hidden_size, 1, 65536),
     TRI_ENCODER_KEY(INT, num_hidden_layers, 1, TRI_MAX_ENCODER_LAYERS),
-    TRI_ENCODER_KEY(INT, num_attention_heads, 1, 1024),
-    TRI_ENCODER_KEY(INT, intermediate_size, 1, 1 << 20),
-    TRI_ENCODER_KEY(INT, max_position_embeddings, 1, 1 << 20),
-    TRI_ENCODER_KEY(INT, type_vocab_size, 0, 1024),
-    TRI_ENCODER_KEY(INT, pad_token_id, 0, TRI_LIMIT_VOCABULARY),
-    TRI_ENCODER_KEY(REAL, hidden_dropout_prob, 0, 0.999),
-    TRI_ENCODER_KEY(REAL, attention_probs_dropout_prob, 0, 0.999),
-    TRI_ENCODER_KEY(REAL, initializer_range, 0, 10),
-    TRI_ENCODER_KEY(REAL, layer_norm_eps, 1e-30, 1),
-    {0}};
+    TRI_ENCODER_KEY(INT, num_attention_heads, 1, 1024), TRI_ENCODER_KEY(INT, intermediate_size, 1, 1 << 20),
+    TRI_ENCODER_KEY(INT, max_position_embeddings, 1, 1 << 20), TRI_ENCODER_KEY(INT, type_vocab_size, 0, 1024),
+    TRI_ENCODER_KEY(INT, pad_token_id, 0, TRI_LIMIT_VOCABULARY), TRI_ENCODER_KEY(REAL, hidden_dropout_prob, 0, 0.999),
+    TRI_ENCODER_KEY(REAL, attention_probs_dropout_prob, 0, 0.999), TRI_ENCODER_KEY(REAL, initializer_range, 0, 10),
+    TRI_ENCODER_KEY(REAL, layer_norm_eps, 1e-30, 1), {0}};
 
 /* Keys of which only one value is supported. */
 static tri_status check_fixed(const tri_fixed_key *fixed, const tri_json *json) {
@@ -98,17 +92,15 @@ tri_status tri__encoder_parse(const tri_json *json, const char *origin, tri_enco
     return TRI_OK;
 }
 
-int64_t tri__encoder_embedding(const tri_encoder *encoder) {
-    return encoder->embedding_size ? encoder->embedding_size : encoder->hidden_size;
-}
+int64_t tri__encoder_embedding(const tri_encoder *e) { return e->embedding_size ? e->embedding_size : e->hidden_size; }
 
 int64_t tri__encoder_positions(const tri_encoder *encoder) {
     int none = tri__family(encoder)->relative == TRI_RELATIVE_VECTORS && !encoder->position_biased_input;
     return none ? 0 : encoder->max_position_embeddings;
 }
 
-int tri__encoder_position_base(const tri_encoder *encoder) {
-    return tri__family(encoder)->counts_from_pad ? (int)encoder->pad_token_id + 1 : 0;
+int tri__encoder_position_base(const tri_encoder *e) {
+    return tri__family(e)->counts_from_pad ? (int)e->pad_token_id + 1 : 0;
 }
 
 int64_t tri__encoder_extend(tri_encoder *encoder, int64_t max_len) {
@@ -132,9 +124,8 @@ static tri_status check_sizes(const tri_encoder *e, const char *origin) {
                          tri__family_key(family, "hidden_size"), (long long)e->hidden_size,
                          (long long)e->num_attention_heads);
     if (e->pad_token_id < 0 && family->counts_from_pad)
-        return tri__fail(TRI_USAGE,
-                         "%s: pad_token_id is null, but positions of a %s encoder count from pad_token_id + 1", origin,
-                         family->type);
+        return tri__fail(TRI_USAGE, "%s: pad_token_id is null, but positions of a %s encoder count from "
+                         "pad_token_id + 1", origin, family->type);
     if (e->pad_token_id >= e->vocab_size)
         return tri__fail(TRI_USAGE, "%s: pad_token_id %lld is outside a vocabulary of %lld", origin,
                          (long long)e->pad_token_id, (long long)e->vocab_size);
@@ -147,11 +138,10 @@ tri_status tri__encoder_check(const tri_encoder *encoder, const char *origin, in
     TRI_TRY(check_sizes(e, origin));
     int64_t positions = e->max_position_embeddings - tri__encoder_position_base(e);
     if (max_len > positions)
-        return tri__fail(
-            TRI_USAGE,
-            "%s: max_sen_len %lld is beyond the encoder's %lld positions; take at most that, with --windows N "
-            "--stride S for longer texts, or repeat the position embeddings: --extend-positions copy",
-            origin, (long long)max_len, (long long)(positions < 0 ? 0 : positions));
+        return tri__fail(TRI_USAGE, "%s: max_sen_len %lld is beyond the encoder's %lld positions; take at most that, "
+                         "with --windows N --stride S for longer texts, or repeat the position embeddings: "
+                         "--extend-positions copy", origin, (long long)max_len,
+                         (long long)(positions < 0 ? 0 : positions));
     tri_status status = tri__pattern_check(&e->pattern, "attention_pattern", max_len, e->num_attention_heads);
     if (status == TRI_OK) status = tri__experts_check(e);
     if (status == TRI_OK && family->check) status = family->check(e);

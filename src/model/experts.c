@@ -11,15 +11,10 @@
 /* ---- Keys ---- */
 
 static const tri_option rows[] = {
-    TRI_ENCODER_KEY(INT, num_experts, 0, TRI_MAX_EXPERTS),
-    TRI_ENCODER_KEY(INT, experts_per_token, 0, TRI_MAX_EXPERTS),
-    TRI_ENCODER_KEY(REAL, expert_capacity_factor, 0, 1e6),
-    TRI_ENCODER_KEY(REAL, router_aux_loss_coef, 0, 1e6),
-    {0}};
+    TRI_ENCODER_KEY(INT, num_experts, 0, TRI_MAX_EXPERTS), TRI_ENCODER_KEY(INT, experts_per_token, 0, TRI_MAX_EXPERTS),
+    TRI_ENCODER_KEY(REAL, expert_capacity_factor, 0, 1e6), TRI_ENCODER_KEY(REAL, router_aux_loss_coef, 0, 1e6), {0}};
 
-static int has_layer(const tri_encoder *e, int64_t layer) {
-    return (int)(e->expert_layer[layer / 64] >> layer % 64 & 1);
-}
+static int has_layer(const tri_encoder *e, int64_t k) { return (int)(e->expert_layer[k / 64] >> k % 64 & 1); }
 
 /* "every N", or a list of layers. */
 static tri_status parse_layers(const tri_json *value, tri_encoder *e) {
@@ -68,26 +63,22 @@ tri_status tri__experts_check(const tri_encoder *e) {
         return tri__fail(TRI_USAGE, "experts_per_token is %lld, but num_experts is %lld",
                          (long long)e->experts_per_token, (long long)e->num_experts);
     if (!(e->expert_capacity_factor > 0))
-        return tri__fail(TRI_USAGE,
-                         "expert_capacity_factor is %g: experts would take no tokens; 1.25 is usual, and %lld drops "
-                         "none",
-                         e->expert_capacity_factor, (long long)e->num_experts);
+        return tri__fail(TRI_USAGE, "expert_capacity_factor is %g: experts would take no tokens; 1.25 is usual, and "
+                         "%lld drops none", e->expert_capacity_factor, (long long)e->num_experts);
     for (int64_t k = e->num_hidden_layers; k < TRI_MAX_ENCODER_LAYERS; k++)
         if (has_layer(e, k))
             return tri__fail(TRI_USAGE, "expert_layers holds layer %lld, but the encoder's layers are 0 to %lld",
                              (long long)k, (long long)e->num_hidden_layers - 1);
     if (!tri__encoder_expert_layers(e))
-        return tri__fail(TRI_USAGE,
-                         "num_experts is %lld, but expert_layers names none of the encoder's %lld layers; leave "
-                         "num_experts out for a dense model",
-                         (long long)e->num_experts, (long long)e->num_hidden_layers);
+        return tri__fail(TRI_USAGE, "num_experts is %lld, but expert_layers names none of the encoder's %lld layers; "
+                         "leave num_experts out for a dense model", (long long)e->num_experts,
+                         (long long)e->num_hidden_layers);
     return TRI_OK;
 }
 
 void tri__experts_json(const tri_encoder *e, tri_json *json) {
     if (!e->num_experts) return;
-    for (const tri_option *row = rows; row->name; row++)
-        tri__json_set_new(json, row->name, tri__option_json(row, e));
+    for (const tri_option *row = rows; row->name; row++) tri__json_set_new(json, row->name, tri__option_json(row, e));
     tri_json *layers = tri__json_array();
     for (int64_t k = 0; k < e->num_hidden_layers; k++)
         if (tri__encoder_has_experts(e, k)) tri__json_append_new(layers, tri__json_integer((tri_json_int)k));
@@ -137,11 +128,10 @@ void tri__experts_params(tri_network *model, int branch, int64_t layer) {
     float d = (float)e->initializer_range;
     tri_arena *arena = model->arena;
     const tri_param_row params[] = {
-        {tri__arena_print(arena, "%s.weight", n->inner), I, H, TRI_INIT_NORMAL, d, TRI_SHARE_ROWS},
-        {tri__arena_print(arena, "%s.weight", n->outer), H, I, TRI_INIT_NORMAL, d, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->inner), TRI_VECTOR, I, TRI_INIT_ZERO, 0, TRI_SHARE_COLS},
-        {tri__arena_print(arena, "%s.bias", n->outer), TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->inner), I, H, d, ROWS),
+        TRI_WEIGHT(tri__arena_print(arena, "%s.weight", n->outer), H, I, d, COLS),
+        TRI_BIAS(tri__arena_print(arena, "%s.bias", n->inner), I, COLS),
+        TRI_BIAS(tri__arena_print(arena, "%s.bias", n->outer), H, WHOLE)};
     tri__model_unit(model, "%s.layer.%lld.experts", tri__branch_name(branch), (long long)layer);
     const char *prefix = tri__arena_print(arena, "%s.%s%lld.experts.", tri__branch_name(branch), n->layer,
                                           (long long)layer);

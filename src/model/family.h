@@ -48,8 +48,8 @@ typedef struct tri_family_row {
     const tri_layer_names *names;
     void (*params)(tri_network *model, int branch); /* NULL: it and forward are those of bert.c */
     void (*forward)(tri_forward *f, int branch); /* to tri__branch_pooling */
-    tri_pattern (*pattern)(const tri_encoder *e,
-                           int64_t *window);                   /* of its local layers; NULL: the encoder's, of all */
+    /* Of its local layers; NULL: the encoder's, of all. */
+    tri_pattern (*pattern)(const tri_encoder *e, int64_t *window);
     tri_status (*parse)(const tri_json *json, tri_encoder *e); /* keys that are not plain numbers; NULL: none */
     tri_status (*check)(const tri_encoder *e); /* values that this family cannot have; NULL: none */
     void (*write)(const tri_encoder *e, tri_json *json); /* the counterpart of parse; NULL */

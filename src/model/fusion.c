@@ -17,16 +17,11 @@ static int64_t fused_width(const tri_network *model) {
 void tri__fusion_params(tri_network *model) {
     int64_t width = fused_width(model), gated = model->is_gated ? width : 0, normed = model->tokens ? width : 0;
     const tri_param_row rows[] = {
-        {"dense.weight", model->fusion, width, TRI_INIT_NORMAL, 1.0f / sqrtf((float)width), TRI_SHARE_WHOLE},
-        {"output.weight", model->n_classes, model->fusion, TRI_INIT_NORMAL, 1.0f / sqrtf((float)model->fusion),
-         TRI_SHARE_WHOLE},
-        {"dense.bias", TRI_VECTOR, model->fusion, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"output.bias", TRI_VECTOR, model->n_classes, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"gate.weight", width, gated, TRI_INIT_NORMAL, GATE_DEVIATION, TRI_SHARE_WHOLE},
-        {"gate.bias", TRI_VECTOR, gated, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"norm.weight", TRI_VECTOR, normed, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"norm.bias", TRI_VECTOR, normed, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        TRI_WEIGHT("dense.weight", model->fusion, width, 1.0f / sqrtf((float)width), WHOLE),
+        TRI_WEIGHT("output.weight", model->n_classes, model->fusion, 1.0f / sqrtf((float)model->fusion), WHOLE),
+        TRI_BIAS("dense.bias", model->fusion, WHOLE), TRI_BIAS("output.bias", model->n_classes, WHOLE),
+        TRI_WEIGHT("gate.weight", width, gated, GATE_DEVIATION, WHOLE), TRI_GAIN("gate.bias", gated, WHOLE),
+        TRI_GAIN("norm.weight", normed, WHOLE), TRI_BIAS("norm.bias", normed, WHOLE)};
     if (model->tokens) tri__fusion_layer_params(model);
     tri__model_unit(model, "%s", unit_of(model));
     tri__model_params(model, "fusion.", rows, 8);

@@ -10,36 +10,24 @@
 enum { INNER = 2 }; /* width of the feed-forward layers, in that of the tokens */
 static const double EPS = 1e-5;
 
-const tri_layer_names tri__fusion_names = {.query = "attention.query",
-                                           .key = "attention.key",
-                                           .value = "attention.value",
-                                           .attention = "attention.output",
-                                           .attention_norm = "attention.norm",
-                                           .inner = "feed_forward.inner",
-                                           .outer = "feed_forward.outer",
-                                           .norm = "feed_forward.norm"};
+const tri_layer_names tri__fusion_names = {.query = "attention.query", .key = "attention.key",
+                                           .value = "attention.value", .attention = "attention.output",
+                                           .attention_norm = "attention.norm", .inner = "feed_forward.inner",
+                                           .outer = "feed_forward.outer", .norm = "feed_forward.norm"};
 
 void tri__fusion_layer_params(tri_network *model) {
     int64_t H = model->common, I = INNER * H;
     float in = 1.0f / sqrtf((float)H), inner = 1.0f / sqrtf((float)I);
     const tri_param_row rows[] = {
-        {"attention.query.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_WHOLE},
-        {"attention.key.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_WHOLE},
-        {"attention.value.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_WHOLE},
-        {"attention.output.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_WHOLE},
-        {"feed_forward.inner.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_WHOLE},
-        {"feed_forward.outer.weight", H, I, TRI_INIT_NORMAL, inner, TRI_SHARE_WHOLE},
-        {"attention.query.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"attention.key.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"attention.value.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"attention.output.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"feed_forward.inner.bias", TRI_VECTOR, I, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"feed_forward.outer.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"attention.norm.weight", TRI_VECTOR, H, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"attention.norm.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"feed_forward.norm.weight", TRI_VECTOR, H, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"feed_forward.norm.bias", TRI_VECTOR, H, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        TRI_WEIGHT("attention.query.weight", H, H, in, WHOLE), TRI_WEIGHT("attention.key.weight", H, H, in, WHOLE),
+        TRI_WEIGHT("attention.value.weight", H, H, in, WHOLE), TRI_WEIGHT("attention.output.weight", H, H, in, WHOLE),
+        TRI_WEIGHT("feed_forward.inner.weight", I, H, in, WHOLE),
+        TRI_WEIGHT("feed_forward.outer.weight", H, I, inner, WHOLE), TRI_BIAS("attention.query.bias", H, WHOLE),
+        TRI_BIAS("attention.key.bias", H, WHOLE), TRI_BIAS("attention.value.bias", H, WHOLE),
+        TRI_BIAS("attention.output.bias", H, WHOLE), TRI_BIAS("feed_forward.inner.bias", I, WHOLE),
+        TRI_BIAS("feed_forward.outer.bias", H, WHOLE), TRI_GAIN("attention.norm.weight", H, WHOLE),
+        TRI_BIAS("attention.norm.bias", H, WHOLE), TRI_GAIN("feed_forward.norm.weight", H, WHOLE),
+        TRI_BIAS("feed_forward.norm.bias", H, WHOLE)};
     for (int64_t k = 0; k < model->fusion_layers; k++) {
         const char *unit = tri__arena_print(model->arena, "fusion.layer.%lld", (long long)k);
         tri__model_unit(model, "%s", unit);

@@ -71,13 +71,8 @@ void tri__model_params(tri_network *model, const char *prefix, const tri_param_r
         if (!row->rows || !row->cols) continue;
         tri_param *param = TRI_PUSH(model->arena, model->param, model->n_params, model->cap_params);
         *param = (tri_param){.name = tri__arena_print(model->arena, "%s%s", prefix, row->name),
-                             .shape = shape_of(row, unit->experts),
-                             .share = row->share,
-                             .unit = model->n_units - 1,
-                             .at = unit->count,
-                             .init = row->init,
-                             .rate = 1,
-                             .deviation = row->deviation,
+                             .shape = shape_of(row, unit->experts), .share = row->share, .unit = model->n_units - 1,
+                             .at = unit->count, .init = row->init, .rate = 1, .deviation = row->deviation,
                              .experts = unit->experts};
         param->part = tri__slice_whole(&param->shape);
         param->count = tri__shape_count(&param->shape);
@@ -187,14 +182,10 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     *dtype = TRI_I32;
     *cols = 1;
     switch (field) {
-    case TRI_FIELD_ids0:
-    case TRI_FIELD_ids1:
-    case TRI_FIELD_pos0:
+    case TRI_FIELD_ids0: case TRI_FIELD_ids1: case TRI_FIELD_pos0:
     case TRI_FIELD_pos1: *rows = (tri_rows){.sym = tokens}; return;
     case TRI_FIELD_key0: case TRI_FIELD_key1: *rows = (tri_rows){.sym = tokens}, *cols = 2; return;
-    case TRI_FIELD_seq0:
-    case TRI_FIELD_seq1:
-    case TRI_FIELD_places0:
+    case TRI_FIELD_seq0: case TRI_FIELD_seq1: case TRI_FIELD_places0:
     case TRI_FIELD_places1: *rows = (tri_rows){.sym = tri__sequences(model, branch), .add = 1}; return;
     case TRI_FIELD_seqf: case TRI_FIELD_win0: case TRI_FIELD_win1: case TRI_FIELD_win2 ... TRI_FIELD_win15:
         *rows = (tri_rows){.sym = TRI_SYM_N, .add = 1};
@@ -210,16 +201,13 @@ void tri__field_shape(const tri_network *model, tri_field field, tri_dtype *dtyp
     case TRI_FIELD_columns: *rows = (tri_rows){.add = model->n_columns}, *cols = TRI_COLUMN_WORDS; return;
     case TRI_FIELD_row_weights: *dtype = TRI_F32, *rows = (tri_rows){.sym = TRI_SYM_N}; return;
     case TRI_FIELD_class_weights: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = model->n_classes; return;
-    case TRI_FIELD_loss_inv:
-    case TRI_FIELD_copy_inv:
-    case TRI_FIELD_balance_inv0:
+    case TRI_FIELD_loss_inv: case TRI_FIELD_copy_inv: case TRI_FIELD_balance_inv0:
     case TRI_FIELD_balance_inv1: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}; return;
     case TRI_FIELD_layer_scale:
         *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = tri__model_layers(model);
         return;
     case TRI_FIELD_hyper: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}, *cols = 4; return;
-    case TRI_FIELD_loss_scale:
-    case TRI_FIELD_average: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}; return;
+    case TRI_FIELD_loss_scale: case TRI_FIELD_average: *dtype = TRI_F32, *rows = (tri_rows){.add = 1}; return;
     case TRI_FIELD_control: *dtype = TRI_F64, *rows = (tri_rows){.add = 1}, *cols = TRI_TOLD_COUNT; return;
     case TRI_FIELD_blocks0:
     case TRI_FIELD_blocks1: *rows = (tri_rows){.add = model->blocks[field - TRI_FIELD_blocks0].n}; return;

@@ -15,8 +15,9 @@ typedef enum tri_share {
     TRI_SHARE_WHOLE,   /* replicated, and all ranks compute the same gradient */
     TRI_SHARE_ROWS,    /* each has some of its rows: outputs of a dense layer, words of a vocabulary */
     TRI_SHARE_COLS,    /* each has some of its columns: inputs of a dense layer */
-    TRI_SHARE_TOKENS   /* replicated, but with sequence parallelism each rank's gradient is from its own tokens only:
-                          norms, and a dense layer between values that are not shared out */
+    /* Replicated, but with sequence parallelism each rank's gradient is from its own tokens only: norms, and a dense
+     * layer between values that are not shared out. */
+    TRI_SHARE_TOKENS
 } tri_share;
 
 typedef struct tri_param {
@@ -28,8 +29,9 @@ typedef struct tri_param {
     int64_t at, count;  /* elements [at, at + count) of the unit's flat memory: those of `part` */
     tri_init init;
     float deviation;    /* of TRI_INIT_NORMAL */
-    int64_t repeat;     /* 1 + the first row of those that are repeated where weights with fewer rows are read;
-                         * 0: weights must have the same shape */
+    /* 1 + the first row of those that are repeated where weights with fewer rows are read; 0: weights must have the
+     * same shape. */
+    int64_t repeat;
     int64_t zero_row;   /* 1 + the row of the whole that is initially zero; 0: none */
     int decays;
     double rate;        /* factor of the learning rate */
@@ -45,8 +47,8 @@ typedef struct tri_unit {
     int first, n;       /* parameters, in memory order: split, whole, summed over tokens */
     int64_t split;      /* elements [0, split) differ between tensor-parallel ranks, the rest are replicated */
     int64_t tokens;     /* elements [tokens, count) are of TRI_SHARE_TOKENS */
-    int64_t experts;    /* its parameters are those of so many experts, of the layer that is the unit before it; 0: it
-                         * has none */
+    /* Its parameters are those of so many experts, of the layer that is the unit before it; 0: it has none. */
+    int64_t experts;
     int frozen;         /* 1: not trained: it has no gradients, and nothing is kept for its update */
 } tri_unit;
 
@@ -79,8 +81,8 @@ typedef struct tri_network {
     int n_columns;             /* those that become vectors; else as n_numbers */
     tri_column_tables columns; /* of columns that become vectors */
     int is_gated;              /* branches are scaled by gates */
-    int tokens;                /* of a sample, its texts and then its columns, which the fusion's layers attend to;
-                                * 0: it has no layers */
+    /* Of a sample, its texts and then its columns, which the fusion's layers attend to; 0: it has no layers. */
+    int tokens;
     int64_t fusion_layers, fusion_heads; /* likewise */
     int shows_attention;       /* 1: a prediction's program keeps TRI_ATTENTION_SLOT */
     int is_number;             /* outputs are numbers, not classes */
@@ -124,8 +126,8 @@ const char *tri__share_word(tri_share share, const tri_param *param); /* colwise
 int64_t tri__model_trained(const tri_network *model); /* elements of parameters that are trained */
 int64_t tri__model_layers(const tri_network *model); /* of all encoders */
 int64_t tri__model_expert_layers(const tri_network *model); /* those with experts */
-int64_t tri__model_active(const tri_network *model); /* elements of parameters, without experts that a token does not
-                                                        choose */
+/* Elements of parameters, without experts that a token does not choose. */
+int64_t tri__model_active(const tri_network *model);
 const tri_param *tri__model_find(const tri_network *model, const char *name); /* NULL */
 int tri__model_find_unit(const tri_network *model, const char *name); /* its index; -1 */
 /* A rank among those that share a model's parameters. */
@@ -150,16 +152,17 @@ typedef struct tri_loss_form {
 typedef struct tri_forward {
     tri_builder build;
     const tri_network *model;
-    int training;                 /* 0: no dropout. Layers that have a gate in build.program->layer are left out where
-                                     it is closed */
+    /* 0: no dropout. Layers that have a gate in build.program->layer are left out where it is closed. */
+    int training;
     tri_loss_form loss_form;      /* of training */
     int first_rows; /* 1: an encoder's last layer computes only the pooled rows, the first of each sequence */
     int *unit_slot;               /* [n_units] flat parameters of each unit */
     int input[TRI_FIELD_COUNT];   /* slots of the fields in use; -1 */
     int text[TRI_TEXTS_MAX];      /* slots of the texts [N, common] */
     int loss, probs;              /* slots */
-    int experts;                  /* slot of a pair of numbers for each layer with experts, in training: its balancing
-                                     loss, and tokens without a place; -1: none */
+    /* Slot of a pair of numbers for each layer with experts, in training: its balancing loss, and tokens without a
+     * place; -1: none. */
+    int experts;
     int n_balanced;               /* such layers so far */
     int found;                    /* the parameter that was asked for last */
 } tri_forward;
@@ -177,6 +180,11 @@ typedef struct tri_param_row {
     float deviation;
     tri_share share;
 } tri_param_row;
+/* Rows of weights, of biases, and of the factors of a norm. */
+#define TRI_WEIGHT(name, rows, cols, deviation, share) \
+    {name, rows, cols, TRI_INIT_NORMAL, deviation, TRI_SHARE_##share}
+#define TRI_BIAS(name, count, share) {name, TRI_VECTOR, count, TRI_INIT_ZERO, 0, TRI_SHARE_##share}
+#define TRI_GAIN(name, count, share) {name, TRI_VECTOR, count, TRI_INIT_ONE, 0, TRI_SHARE_##share}
 
 /* Starts a unit, then adds parameters to it; their logical name is prefix + row name. Where unit.experts was set in
  * between, a row stands for that many matrices or vectors, one parameter [experts, rows, cols]. */

@@ -17,8 +17,7 @@ int tri__encoder_is_local(const tri_encoder *e, int64_t layer) {
  * away. */
 tri_pattern tri__modernbert_pattern(const tri_encoder *e, int64_t *window) {
     *window = e->local_attention / 2;
-    return (tri_pattern){.mode = TRI_PATTERN_WINDOW,
-                         .block = *window > 32 ? 64 : *window > 16 ? 32 : 16,
+    return (tri_pattern){.mode = TRI_PATTERN_WINDOW, .block = *window > 32 ? 64 : *window > 16 ? 32 : 16,
                          .window = 2 * *window};
 }
 
@@ -31,25 +30,15 @@ static void layer_params(tri_network *model, int branch, int64_t layer) {
     int64_t attention = e->attention_bias ? H : 0, inner = e->mlp_bias ? I : 0, outer = e->mlp_bias ? H : 0;
     int64_t first = layer ? H : 0, norm = e->norm_bias ? H : 0; /* the embeddings end with a norm */
     const tri_param_row rows[] = {
-        {"attn.Wqkv.query.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
-        {"attn.Wqkv.key.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
-        {"attn.Wqkv.value.weight", H, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
-        {"attn.Wo.weight", H, H, TRI_INIT_NORMAL, out, TRI_SHARE_COLS},
-        {"mlp.Wi.input.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
-        {"mlp.Wi.gate.weight", I, H, TRI_INIT_NORMAL, in, TRI_SHARE_ROWS},
-        {"mlp.Wo.weight", H, I, TRI_INIT_NORMAL, out, TRI_SHARE_COLS},
-        {"attn.Wqkv.query.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"attn.Wqkv.key.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"attn.Wqkv.value.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"mlp.Wi.input.bias", TRI_VECTOR, inner, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"mlp.Wi.gate.bias", TRI_VECTOR, inner, TRI_INIT_ZERO, 0, TRI_SHARE_ROWS},
-        {"attn.Wo.bias", TRI_VECTOR, attention, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"mlp.Wo.bias", TRI_VECTOR, outer, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"attn_norm.weight", TRI_VECTOR, first, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"attn_norm.bias", TRI_VECTOR, layer ? norm : 0, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-        {"mlp_norm.weight", TRI_VECTOR, H, TRI_INIT_ONE, 0, TRI_SHARE_TOKENS},
-        {"mlp_norm.bias", TRI_VECTOR, norm, TRI_INIT_ZERO, 0, TRI_SHARE_TOKENS},
-    };
+        TRI_WEIGHT("attn.Wqkv.query.weight", H, H, in, ROWS), TRI_WEIGHT("attn.Wqkv.key.weight", H, H, in, ROWS),
+        TRI_WEIGHT("attn.Wqkv.value.weight", H, H, in, ROWS), TRI_WEIGHT("attn.Wo.weight", H, H, out, COLS),
+        TRI_WEIGHT("mlp.Wi.input.weight", I, H, in, ROWS), TRI_WEIGHT("mlp.Wi.gate.weight", I, H, in, ROWS),
+        TRI_WEIGHT("mlp.Wo.weight", H, I, out, COLS), TRI_BIAS("attn.Wqkv.query.bias", attention, ROWS),
+        TRI_BIAS("attn.Wqkv.key.bias", attention, ROWS), TRI_BIAS("attn.Wqkv.value.bias", attention, ROWS),
+        TRI_BIAS("mlp.Wi.input.bias", inner, ROWS), TRI_BIAS("mlp.Wi.gate.bias", inner, ROWS),
+        TRI_BIAS("attn.Wo.bias", attention, WHOLE), TRI_BIAS("mlp.Wo.bias", outer, WHOLE),
+        TRI_GAIN("attn_norm.weight", first, TOKENS), TRI_BIAS("attn_norm.bias", layer ? norm : 0, TOKENS),
+        TRI_GAIN("mlp_norm.weight", H, TOKENS), TRI_BIAS("mlp_norm.bias", norm, TOKENS)};
     tri__model_unit(model, "%s.layer.%lld", tri__branch_name(branch), (long long)layer);
     tri__model_params(model, tri__arena_print(model->arena, "%s.layers.%lld.", tri__branch_name(branch),
                                               (long long)layer), rows, COUNT(rows));

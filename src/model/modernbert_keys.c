@@ -5,16 +5,12 @@
 const tri_key_name tri__modernbert_keys[] = {{"hidden_act", "hidden_activation"},
                                              {"hidden_dropout_prob", "embedding_dropout"},
                                              {"attention_probs_dropout_prob", "attention_dropout"},
-                                             {"layer_norm_eps", "norm_eps"},
-                                             {"type_vocab_size", NULL},
-                                             {0}};
+                                             {"layer_norm_eps", "norm_eps"}, {"type_vocab_size", NULL}, {0}};
 
 const tri_option tri__modernbert_own[] = {TRI_ENCODER_KEY(REAL, mlp_dropout, 0, 0.999),
                                           TRI_ENCODER_KEY(BOOL, attention_bias, 0, 0),
-                                          TRI_ENCODER_KEY(BOOL, mlp_bias, 0, 0),
-                                          TRI_ENCODER_KEY(BOOL, norm_bias, 0, 0),
-                                          TRI_ENCODER_KEY(INT, local_attention, 2, 1 << 20),
-                                          {0}};
+                                          TRI_ENCODER_KEY(BOOL, mlp_bias, 0, 0), TRI_ENCODER_KEY(BOOL, norm_bias, 0, 0),
+                                          TRI_ENCODER_KEY(INT, local_attention, 2, 1 << 20), {0}};
 
 /* Keys that may be null. */
 static const tri_option thetas[] = {TRI_ENCODER_KEY(REAL, global_rope_theta, 1, 1e12),
@@ -84,17 +80,14 @@ tri_status tri__modernbert_parse(const tri_json *json, tri_encoder *e) {
 tri_status tri__modernbert_check(const tri_encoder *e) {
     if (e->hidden_size / e->num_attention_heads % 2)
         return tri__fail(TRI_USAGE, "hidden_size %lld and %lld heads: rotary positions turn pairs of a head's columns, "
-                                    "of which there are %lld; take an even number",
-                         (long long)e->hidden_size, (long long)e->num_attention_heads,
-                         (long long)(e->hidden_size / e->num_attention_heads));
+                         "of which there are %lld; take an even number", (long long)e->hidden_size,
+                         (long long)e->num_attention_heads, (long long)(e->hidden_size / e->num_attention_heads));
     if (e->num_experts)
         return tri__fail(TRI_USAGE, "num_experts %lld: feed-forward layers of a modernbert encoder are gated, and are "
-                                    "not made into experts; leave it out",
-                         (long long)e->num_experts);
+                         "not made into experts; leave it out", (long long)e->num_experts);
     if (e->pattern.mode != TRI_PATTERN_DENSE)
         return tri__fail(TRI_USAGE, "attention_pattern, mode %s: layers of a modernbert encoder have patterns of their "
-                                    "own; change local_attention or layer_types instead",
-                         tri__pattern_mode_name(e->pattern.mode));
+                         "own; change local_attention or layer_types instead", tri__pattern_mode_name(e->pattern.mode));
     return TRI_OK;
 }
 

@@ -82,8 +82,7 @@ static void fill_variable(const row *r) {
     const tri_pattern_list *sizes = &r->pattern->local_window_blocks;
     add_random(r);
     for (int64_t begin = 0, k = 0; begin <= r->i; begin += sizes->at[least(k, sizes->n - 1)], k++)
-        if (r->i < begin + sizes->at[least(k, sizes->n - 1)])
-            add(r, begin, begin + sizes->at[least(k, sizes->n - 1)]);
+        if (r->i < begin + sizes->at[least(k, sizes->n - 1)]) add(r, begin, begin + sizes->at[least(k, sizes->n - 1)]);
     add_listed_globals(r, r->pattern->horizontal_global_attention);
 }
 
@@ -126,11 +125,9 @@ int tri__pattern_layouts(const tri_pattern *pattern, int64_t heads) {
 static tri_status check_row(const tri_pattern *p, const char *origin, int64_t i, const uint8_t *present) {
     for (int64_t j = 0; j <= i; j++)
         if (present[j]) return TRI_OK;
-    return tri__fail(
-        TRI_USAGE,
-        "%s: block row %lld (queries %lld to %lld) has no block of keys up to its own, so a text that ends "
-        "there has queries without keys; add its own block, a window, or a global block before it",
-        origin, (long long)i, (long long)(i * p->block), (long long)((i + 1) * p->block - 1));
+    return tri__fail(TRI_USAGE, "%s: block row %lld (queries %lld to %lld) has no block of keys up to its own, so a "
+                     "text that ends there has queries without keys; add its own block, a window, or a global block "
+                     "before it", origin, (long long)i, (long long)(i * p->block), (long long)((i + 1) * p->block - 1));
 }
 
 tri_status tri__pattern_check(const tri_pattern *p, const char *origin, int64_t max_len, int64_t heads) {
@@ -206,8 +203,7 @@ static double pairs_of(const layout *l, const int32_t *keys, double *first) {
     return pairs;
 }
 
-tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *p, int64_t max_len, int64_t heads,
-                               int64_t window) {
+tri_blocks tri__pattern_blocks(tri_arena *arena, const tri_pattern *p, int64_t max_len, int64_t heads, int64_t window) {
     tri_blocks out = {.block = p->block, .window = window};
     if (p->mode == TRI_PATTERN_DENSE) return out;
     int layouts = tri__pattern_layouts(p, heads);

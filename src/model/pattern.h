@@ -13,11 +13,7 @@ typedef enum tri_pattern_mode {
     TRI_PATTERN_LONGFORMER,   /* the same, and the first `global_tokens`: all attend to them, and they to all */
     TRI_PATTERN_STRIDED,      /* a window, and blocks whose distance is a multiple of `stride` tokens */
     TRI_PATTERN_OFFSETS,      /* blocks at given distances */
-    TRI_PATTERN_FIXED,
-    TRI_PATTERN_VARIABLE,
-    TRI_PATTERN_BIGBIRD,
-    TRI_PATTERN_BSLONGFORMER,
-    TRI_PATTERN_MODES
+    TRI_PATTERN_FIXED, TRI_PATTERN_VARIABLE, TRI_PATTERN_BIGBIRD, TRI_PATTERN_BSLONGFORMER, TRI_PATTERN_MODES
 } tri_pattern_mode;
 
 enum { TRI_PATTERN_LIST = 64 };

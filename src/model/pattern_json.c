@@ -24,20 +24,16 @@ typedef struct key {
     {{.name = #field_, .kind = TRI_OPTION_##kind_, .offset = offsetof(tri_pattern, field_), __VA_ARGS__}, modes_}
 
 static const key scalars[] = {
-    ROW(ALL, CHOICE, mode, .choices = MODES),
-    ROW(ALL, INT, block),
+    ROW(ALL, CHOICE, mode, .choices = MODES), ROW(ALL, INT, block),
     ROW(WINDOW | LONGFORMER | STRIDED, INT, window, .min = 1, .max = MOST),
-    ROW(LONGFORMER, INT, global_tokens, .min = 1, .max = MOST),
-    ROW(STRIDED, INT, stride, .min = 1, .max = MOST),
-    ROW(DENSE | DEEPSPEED, BOOL, different_layout_per_head),
-    ROW(FIXED, INT, num_local_blocks, .min = 1, .max = MOST),
+    ROW(LONGFORMER, INT, global_tokens, .min = 1, .max = MOST), ROW(STRIDED, INT, stride, .min = 1, .max = MOST),
+    ROW(DENSE | DEEPSPEED, BOOL, different_layout_per_head), ROW(FIXED, INT, num_local_blocks, .min = 1, .max = MOST),
     ROW(FIXED | BIGBIRD, INT, num_global_blocks, .min = 1, .max = MOST),
     ROW(FIXED, INT, num_different_global_patterns, .min = 1, .max = MOST),
     ROW(VARIABLE | BIGBIRD, INT, num_random_blocks, .min = 0, .max = MOST),
     ROW(BIGBIRD | BSLONGFORMER, INT, num_sliding_window_blocks, .min = 1, .max = MOST),
     ROW(FIXED | VARIABLE | OFFSETS, BOOL, horizontal_global_attention),
-    ROW(VARIABLE | BIGBIRD, INT, seed, .min = -1, .max = 4294967295.0),
-};
+    ROW(VARIABLE | BIGBIRD, INT, seed, .min = -1, .max = 4294967295.0)};
 
 static const struct {
     const char *name;
@@ -56,19 +52,15 @@ enum { SCALARS = sizeof scalars / sizeof *scalars, LISTS = sizeof lists / sizeof
 #define ONLY(number) {.at = {number}, .n = 1}
 /* DeepSpeed's modes have DeepSpeed's defaults. */
 static const tri_pattern defaults[TRI_PATTERN_MODES] = {
-    [TRI_PATTERN_DENSE] = {.block = 64},
-    [TRI_PATTERN_WINDOW] = {.block = 64, .window = 512},
+    [TRI_PATTERN_DENSE] = {.block = 64}, [TRI_PATTERN_WINDOW] = {.block = 64, .window = 512},
     [TRI_PATTERN_LONGFORMER] = {.block = 64, .window = 512, .global_tokens = 64},
-    [TRI_PATTERN_STRIDED] = {.block = 64, .window = 256, .stride = 512},
-    [TRI_PATTERN_OFFSETS] = {.block = 64},
+    [TRI_PATTERN_STRIDED] = {.block = 64, .window = 256, .stride = 512}, [TRI_PATTERN_OFFSETS] = {.block = 64},
     [TRI_PATTERN_FIXED] = {.block = 16, .num_local_blocks = 4, .num_global_blocks = 1,
                            .num_different_global_patterns = 1},
-    [TRI_PATTERN_VARIABLE] = {.block = 16, .seed = -1, .local_window_blocks = ONLY(4),
-                              .global_block_indices = ONLY(0)},
+    [TRI_PATTERN_VARIABLE] = {.block = 16, .seed = -1, .local_window_blocks = ONLY(4), .global_block_indices = ONLY(0)},
     [TRI_PATTERN_BIGBIRD] = {.block = 16, .num_random_blocks = 1, .num_sliding_window_blocks = 3,
                              .num_global_blocks = 1, .seed = -1},
-    [TRI_PATTERN_BSLONGFORMER] = {.block = 16, .num_sliding_window_blocks = 3, .global_block_indices = ONLY(0)},
-};
+    [TRI_PATTERN_BSLONGFORMER] = {.block = 16, .num_sliding_window_blocks = 3, .global_block_indices = ONLY(0)}};
 
 const char *tri__pattern_mode_name(int mode) {
     static const char *const names[TRI_PATTERN_MODES] = {"dense", "window", "longformer", "strided", "offsets",
@@ -163,10 +155,9 @@ static tri_status check_fixed(const tri_pattern *p, const char *origin) {
         return tri__fail(TRI_USAGE, "%s: num_local_blocks %lld is not a multiple of num_global_blocks %lld", origin,
                          (long long)local, (long long)global);
     if (patterns > local / global)
-        return tri__fail(TRI_USAGE,
-                         "%s: num_different_global_patterns is %lld, but a window of %lld blocks has only %lld runs of "
-                         "%lld",
-                         origin, (long long)patterns, (long long)local, (long long)(local / global), (long long)global);
+        return tri__fail(TRI_USAGE, "%s: num_different_global_patterns is %lld, but a window of %lld blocks has only "
+                         "%lld runs of %lld", origin, (long long)patterns, (long long)local,
+                         (long long)(local / global), (long long)global);
     if (patterns > 1 && !p->different_layout_per_head)
         return tri__fail(TRI_USAGE, "%s: num_different_global_patterns %lld needs different_layout_per_head", origin,
                          (long long)patterns);

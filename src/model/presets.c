@@ -47,15 +47,12 @@ static const struct {
     {"deberta-v3-small", "{" DEBERTA_V3 BASE ", \"num_hidden_layers\": 6}", "deberta-v3-base"},
     {"deberta-v3-xsmall",
      "{" DEBERTA_V3 ", \"hidden_size\": 384, \"num_hidden_layers\": 12, \"num_attention_heads\": 6, "
-     "\"intermediate_size\": 1536}",
-     "deberta-v3-base"},
+     "\"intermediate_size\": 1536}", "deberta-v3-base"},
     {"deberta-v3-large", "{" DEBERTA_V3 LARGE "}", "deberta-v3-base"},
     {"ModernBERT-base", "{\"model_type\": \"modernbert\"}", NULL},
     {"ModernBERT-large",
      "{\"model_type\": \"modernbert\", \"hidden_size\": 1024, \"num_hidden_layers\": 28, \"num_attention_heads\": 16, "
-     "\"intermediate_size\": 2624}",
-     "ModernBERT-base"},
-};
+     "\"intermediate_size\": 2624}", "ModernBERT-base"}};
 
 /* By its name, or as ORGANISATION/name; the organisation is not compared. */
 static int find(const char *name) {

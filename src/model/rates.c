@@ -40,10 +40,9 @@ static tri_status check_layers(const tri_network *model, int64_t frozen) {
     for (int branch = 0; branch < model->n_encoders && frozen != TRI_ALL_LAYERS; branch++) {
         long long layers = (long long)model->encoder[branch].num_hidden_layers;
         if (frozen > layers)
-            return tri__fail(TRI_USAGE,
-                             "--freeze layers=%lld: the %s encoder has %lld layers: give layers=%lld at most, or "
-                             "layers=all for all of each encoder",
-                             (long long)frozen, tri__branch_name(branch), layers, layers);
+            return tri__fail(TRI_USAGE, "--freeze layers=%lld: the %s encoder has %lld layers: give layers=%lld at "
+                             "most, or layers=all for all of each encoder", (long long)frozen, tri__branch_name(branch),
+                             layers, layers);
     }
     return TRI_OK;
 }

@@ -13,10 +13,8 @@ enum { MPNET_BUCKETS = 32, MPNET_REACH = 128 };
 tri_status tri__relative_check(const tri_encoder *e) {
     const char *type = tri__family(e)->type;
     if (e->pattern.mode != TRI_PATTERN_DENSE)
-        return tri__fail(TRI_USAGE,
-                         "attention_pattern (or --attention) leaves keys out, which the relative-position attention of "
-                         "%s cannot; only dense is supported",
-                         type);
+        return tri__fail(TRI_USAGE, "attention_pattern (or --attention) leaves keys out, which the relative-position "
+                         "attention of %s cannot; only dense is supported", type);
     return TRI_OK;
 }
 

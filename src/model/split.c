@@ -128,10 +128,8 @@ static tri_status apply(tri_network *model, const char *entry, uint8_t *named) {
     for (size_t i = 0; equal && i < sizeof words / sizeof *words; i++)
         if (strlen(words[i].word) == length && strncasecmp(words[i].word, equal + 1, length) == 0) as = words[i].how;
     if (as == HOWS)
-        return tri__fail(TRI_USAGE,
-                         "--tp-plan %s: expected layers=how, where how is colwise, rowwise, replicate or sequence, or "
-                         "PyTorch's ColwiseParallel, RowwiseParallel or SequenceParallel",
-                         entry);
+        return tri__fail(TRI_USAGE, "--tp-plan %s: expected layers=how, where how is colwise, rowwise, replicate or "
+                         "sequence, or PyTorch's ColwiseParallel, RowwiseParallel or SequenceParallel", entry);
     snprintf(text, sizeof text, "%.*s", (int)(equal - entry), entry);
     layer_of(text, pattern);
     for (int i = 0; i < model->n_params; i++) {

@@ -12,11 +12,8 @@ void tri__tabular_params(tri_network *model) {
     tri__model_unit(model, "tabular");
     if (model->columns.word) F = tri__columns_params(model);
     const tri_param_row rows[] = {
-        {"linear.weight", C, F, TRI_INIT_NORMAL, 1.0f / sqrtf((float)F), TRI_SHARE_WHOLE},
-        {"linear.bias", TRI_VECTOR, C, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-        {"norm.weight", TRI_VECTOR, is_normed ? F : 0, TRI_INIT_ONE, 0, TRI_SHARE_WHOLE},
-        {"norm.bias", TRI_VECTOR, is_normed ? F : 0, TRI_INIT_ZERO, 0, TRI_SHARE_WHOLE},
-    };
+        TRI_WEIGHT("linear.weight", C, F, 1.0f / sqrtf((float)F), WHOLE), TRI_BIAS("linear.bias", C, WHOLE),
+        TRI_GAIN("norm.weight", is_normed ? F : 0, WHOLE), TRI_BIAS("norm.bias", is_normed ? F : 0, WHOLE)};
     tri__model_params(model, "tabular.", rows, 4);
 }
 

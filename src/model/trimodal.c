@@ -4,28 +4,17 @@
 
 void tri__model_make(tri_arena *arena, const tri_model_config *config, const tri_encoder encoder[2],
                      tri_columns columns, tri_texts no_decay, tri_network *model) {
-    *model = (tri_network){.arena = arena,
-                         .n_texts = tri__model_texts(config),
-                         .n_encoders = tri__model_encoders(config),
-                         .readers = tri__model_readers(config),
-                         .encoder = {encoder[0], encoder[1]},
-                         .n_numbers = columns.n,
-                         .n_columns = columns.at ? columns.n_at : columns.n,
-                         .n_classes = tri__model_outputs(config),
-                         .is_number = config->task != TRI_TASK_CLASSES,
-                         .n_targets = config->task == TRI_TASK_LABELS ? (int)tri__model_outputs(config) : 1,
-                         .common = config->hidden_common_dim,
-                         .fusion = config->fusion_hidden_dim,
-                         .max_len = config->max_sen_len,
-                         .windows = config->windows,
-                         .extends_positions = config->extend_positions == TRI_EXTEND_COPY,
-                         .fusion_dropout = config->fusion_dropout,
-                         .pooling = config->pooling,
-                         .is_gated = config->fusion == TRI_FUSION_GATED,
-                         .fusion_layers = config->fusion_layers,
-                         .fusion_heads = config->fusion_heads,
-                         .is_weighted = config->weight_name != NULL,
-                         .no_decay = no_decay};
+    *model = (tri_network){
+        .arena = arena, .n_texts = tri__model_texts(config), .n_encoders = tri__model_encoders(config),
+        .readers = tri__model_readers(config), .encoder = {encoder[0], encoder[1]}, .n_numbers = columns.n,
+        .n_columns = columns.at ? columns.n_at : columns.n, .n_classes = tri__model_outputs(config),
+        .is_number = config->task != TRI_TASK_CLASSES, .is_weighted = config->weight_name != NULL,
+        .n_targets = config->task == TRI_TASK_LABELS ? (int)tri__model_outputs(config) : 1,
+        .common = config->hidden_common_dim, .fusion = config->fusion_hidden_dim, .max_len = config->max_sen_len,
+        .windows = config->windows, .extends_positions = config->extend_positions == TRI_EXTEND_COPY,
+        .fusion_dropout = config->fusion_dropout, .pooling = config->pooling,
+        .is_gated = config->fusion == TRI_FUSION_GATED, .fusion_layers = config->fusion_layers,
+        .fusion_heads = config->fusion_heads, .no_decay = no_decay};
     for (int branch = 0; branch < model->n_encoders; branch++) {
         const tri_family_row *family = tri__family(&encoder[branch]);
         int64_t window = 0;

@@ -49,10 +49,9 @@ static void say_longer(const tri_changes *c, const tri_json *defaults, const tri
                  (long long)now);
         return;
     }
-    tri__say(log, TRI_LOG_INFO,
-             "the run had ended at step %lld and continues to step %lld. Its learning rate is now that of a run of "
-             "%lld steps: it had fallen to 0, is %.3g in the next step and falls to 0 again at the new end",
-             (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
+    tri__say(log, TRI_LOG_INFO, "the run had ended at step %lld and continues to step %lld. Its learning rate is now "
+             "that of a run of %lld steps: it had fallen to 0, is %.3g in the next step and falls to 0 again at the "
+             "new end", (long long)was, (long long)now, (long long)now, tri__learning_rate(&rates, c->step));
 }
 
 /* Changes refused so far: ", lr = 2e-05 (now 0.5)" and "lr,epochs". */
@@ -78,8 +77,7 @@ static void differ(refusal *r, const tri_texts *allowed, const tri_log *log, tri
     b = tri__text_brief(b, WIDTH, is, sizeof is);
     if (!refused) {
         const char *why = effect == TRI_EFFECT_ROUNDING ? " (the same numbers, rounded differently)"
-                          : effect == TRI_EFFECT_RUN      ? " (allowed)"
-                                                          : "";
+                          : effect == TRI_EFFECT_RUN      ? " (allowed)" : "";
         tri__say(log, TRI_LOG_INFO, "%s was %s, is %s%s", key, a, b, why);
         return;
     }

@@ -18,8 +18,8 @@ typedef struct tri_foreign {
     int refines;         /* wins over a row without this that sets the same option */
     /* an object of the configuration file, as the value of our option; NULL: it has no such form */
     tri_status (*read)(const char *origin, const tri_json *value, char out[static TRI_FOREIGN_TEXT]);
-    const char *words;   /* held, refused: why, and which option to use; held and NULL: in silence; mapped: what to
-                            know, NULL: nothing */
+    /* Held, refused: why, and which option to use; held and NULL: in silence; mapped: what to know, NULL: nothing. */
+    const char *words;
 } tri_foreign;
 
 extern const tri_foreign tri__foreign[]; /* ends with a NULL name */

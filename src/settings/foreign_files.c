@@ -118,8 +118,7 @@ const tri_foreign tri__accelerate_rows[] = {
     NOT("deepspeed_config.deepspeed_multinode_launcher|deepspeed_config.deepspeed_hostfile", NULL,
         "several machines are started by mpirun or srun: --nnodes prints the lines"),
 
-    HELD("fp8_config.backend", "TE", "--precision fp8 is TransformerEngine's recipe"),
-    {0}};
+    HELD("fp8_config.backend", "TE", "--precision fp8 is TransformerEngine's recipe"), {0}};
 
 const tri_foreign tri__arguments_rows[] = {
     /* What a dump has where nobody asked for it. */
@@ -153,5 +152,4 @@ const tri_foreign tri__arguments_rows[] = {
     NOT("lr_scheduler_kwargs.*", NULL, SCHEDULE ", the latter to the power of --lr-power"),
     ALSO("fsdp", "full_shard offload|full_shard auto_wrap offload|full_shard offload auto_wrap", "offload", "params"),
     TAKE("fsdp", "full_shard offload|full_shard auto_wrap offload|full_shard offload auto_wrap", "shard", "zero3"),
-    QUIET(FSDP "version", NULL), SAME("deepspeed", "deepspeed"),
-    {0}};
+    QUIET(FSDP "version", NULL), SAME("deepspeed", "deepspeed"), {0}};

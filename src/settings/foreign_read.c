@@ -16,8 +16,7 @@ typedef struct walk {
 const tri_foreign *tri__foreign_rows(const char *option) {
     return !strcmp(option, "deepspeed")            ? tri__deepspeed_rows
            : !strcmp(option, "accelerate")         ? tri__accelerate_rows
-           : !strcmp(option, "training_arguments") ? tri__arguments_rows
-                                                   : NULL;
+           : !strcmp(option, "training_arguments") ? tri__arguments_rows : NULL;
 }
 
 /* Common rows and our own options are meant by the keys of the file's root, of "fsdp_config" and the like, and by an

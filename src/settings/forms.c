@@ -14,9 +14,8 @@ tri_status tri__separator_parse(const char *text, char *separator) {
         if (!strcmp(text, names[i].name) || (text[0] == names[i].byte && !text[1])) *separator = names[i].byte;
     if (!strcmp(text, "\\t")) *separator = '\t';
     if (*separator) return TRI_OK;
-    return tri__fail(
-        TRI_USAGE,
-        "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, or the character", text);
+    return tri__fail(TRI_USAGE, "--separator: \"%.40s\" is not a separator; give auto, comma, semicolon, tab or pipe, "
+                     "or the character", text);
 }
 
 tri_status tri__memory_limit_parse(const char *text, int64_t *bytes) {
@@ -63,9 +62,8 @@ tri_status tri__split_parse(const char *text, double share[static 3]) {
         if (*at != ',') break;
     }
     if (n < 2 || *at)
-        return tri__fail(TRI_USAGE,
-                         "--split %.60s: expected shares of the rows for training, validation and, if there is a "
-                         "third, test, each above 0 and below 1, for example 0.8,0.1,0.1", text);
+        return tri__fail(TRI_USAGE, "--split %.60s: expected shares of the rows for training, validation and, if there "
+                         "is a third, test, each above 0 and below 1, for example 0.8,0.1,0.1", text);
     if (fabs(sum - 1) > 1e-6)
         return tri__fail(TRI_USAGE, "--split %.60s: the shares add up to %g, not to 1", text, sum);
     return TRI_OK;
@@ -90,13 +88,11 @@ tri_status tri__layer_drop_parse(const char *text, double *theta, double *gamma)
         at = end + (*end == ',');
     }
     if (!given[0] || !(*theta > 0) || *theta > 1)
-        return tri__fail(TRI_USAGE,
-                         "--layer-drop %s: theta is the share of steps that keep the last layer in the end: above 0, "
-                         "at most 1, for example theta=0.5", text);
+        return tri__fail(TRI_USAGE, "--layer-drop %s: theta is the share of steps that keep the last layer in the end: "
+                         "above 0, at most 1, for example theta=0.5", text);
     if (given[1] && *gamma < 0)
-        return tri__fail(TRI_USAGE,
-                         "--layer-drop %s: gamma says how fast theta is reached, by exp(-gamma * step): 0 or more, for "
-                         "example gamma=0.001", text);
+        return tri__fail(TRI_USAGE, "--layer-drop %s: gamma says how fast theta is reached, by exp(-gamma * step): 0 "
+                         "or more, for example gamma=0.001", text);
     return TRI_OK;
 }
 
@@ -109,14 +105,10 @@ static double number_of(const char *text, char end) {
 }
 
 tri_status tri__threshold_parse(const char *text, tri_threshold *out) {
-    *out = (tri_threshold){TRI_THRESHOLD_NONE, 0, 0, 0};
-    if (!text || strcmp(text, "none") == 0) return TRI_OK;
+    *out = (tri_threshold){.kind = text && strcmp(text, "f1") == 0 ? TRI_THRESHOLD_F1 : TRI_THRESHOLD_NONE};
+    if (!text || out->kind == TRI_THRESHOLD_F1 || strcmp(text, "none") == 0) return TRI_OK;
     const char *equals = strchr(text, '='), *colon = strchr(text, ':');
     double first = number_of(equals ? equals + 1 : text, equals && colon ? ':' : 0);
-    if (strcmp(text, "f1") == 0) {
-        out->kind = TRI_THRESHOLD_F1;
-        return TRI_OK;
-    }
     if (tri__text_begins(text, "precision=") || tri__text_begins(text, "recall=")) {
         out->kind = *text == 'p' ? TRI_THRESHOLD_PRECISION : TRI_THRESHOLD_RECALL, out->value = first;
         if (first > 0 && first <= 1) return TRI_OK;
@@ -128,10 +120,9 @@ tri_status tri__threshold_parse(const char *text, tri_threshold *out) {
         out->kind = TRI_THRESHOLD_NUMBER, out->value = first;
         if (first >= 0 && first <= 1) return TRI_OK;
     }
-    return tri__fail(TRI_USAGE,
-                     "--threshold %s: expected f1, precision=P or recall=R with a share above 0 and up to 1, cost=A:B "
-                     "with the costs of a false positive and of a false negative; eval, predict, serve and explain "
-                     "take a number from 0 to 1, or none", text);
+    return tri__fail(TRI_USAGE, "--threshold %s: expected f1, precision=P or recall=R with a share above 0 and up to "
+                     "1, cost=A:B with the costs of a false positive and of a false negative; eval, predict, serve and "
+                     "explain take a number from 0 to 1, or none", text);
 }
 
 const char *tri__threshold_text(const tri_threshold *t, char out[static TRI_THRESHOLD_TEXT]) {
@@ -156,26 +147,20 @@ static long read_number(const char **at, long most) {
 tri_status tri__average_parse(const char *text, tri_average_form *out) {
     static const double USUAL = 0.999;
     char *end;
-    *out = (tri_average_form){0};
-    if (strcmp(text, "none") == 0) return TRI_OK;
-    if (strcmp(text, "ema") == 0) {
-        out->decay = USUAL;
-        return TRI_OK;
-    }
+    *out = (tri_average_form){.decay = strcmp(text, "ema") == 0 ? USUAL : 0};
+    if (out->decay > 0 || strcmp(text, "none") == 0) return TRI_OK;
     if (strncmp(text, "last:", 5) == 0) {
         const char *at = text + 5;
         out->epochs = read_number(&at, 1000000);
         if (out->epochs > 0 && !*at) return TRI_OK;
-        return tri__fail(TRI_USAGE,
-                         "--average-weights %s: last: is followed by a number of epochs, 1 or more, for example last:3",
-                         text);
+        return tri__fail(TRI_USAGE, "--average-weights %s: last: is followed by a number of epochs, 1 or more, for "
+                         "example last:3", text);
     }
     if (strncmp(text, "ema:", 4) == 0) {
         out->decay = strtod(text + 4, &end);
         if (end > text + 4 && !*end && out->decay > 0 && out->decay < 1) return TRI_OK;
-        return tri__fail(TRI_USAGE,
-                         "--average-weights %s: ema: is followed by a decay, above 0 and below 1, for example "
-                         "ema:0.999", text);
+        return tri__fail(TRI_USAGE, "--average-weights %s: ema: is followed by a decay, above 0 and below 1, for "
+                         "example ema:0.999", text);
     }
     return tri__fail(TRI_USAGE, "--average-weights %s: expected ema, ema:DECAY, last:N or none", text);
 }
@@ -198,9 +183,8 @@ tri_status tri__streams_parse(const char *option, const char *text, int n, uint8
         if (!*at) return TRI_OK;
     }
 bad:
-    return tri__fail(TRI_USAGE,
-                     "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such as 0:3,1:2; "
-                     "the last rank is %d", option, text, n - 1);
+    return tri__fail(TRI_USAGE, "%s %s: give 0 (none), 1 (stdout), 2 (stderr), 3 (both), or pairs of rank:value such "
+                     "as 0:3,1:2; the last rank is %d", option, text, n - 1);
 }
 
 tri_status tri__streams_filter(const char *option, const char *text, int n, uint8_t hidden[static TRI_RANKS_PER_NODE]) {
@@ -228,9 +212,8 @@ tri_status tri__freeze_parse(const tri_texts *texts, int *embeddings, int64_t *l
         int counts = tri__text_begins(text, "layers=") && !counted++, all = counts && strcmp(number, "all") == 0;
         long long n = counts && *number >= '0' && *number <= '9' ? strtoll(number, &end, 10) : -1;
         if (!all && (n < 0 || *end || n > INT32_MAX))
-            return tri__fail(TRI_USAGE,
-                             "--freeze %.64s: expected embeddings, or layers=N for the first N layers of each encoder "
-                             "(layers=all for all), each once", text);
+            return tri__fail(TRI_USAGE, "--freeze %.64s: expected embeddings, or layers=N for the first N layers of "
+                             "each encoder (layers=all for all), each once", text);
         *layers = all ? INT64_MAX : n;
     }
     return TRI_OK;

@@ -36,12 +36,8 @@ tri_status tri__average_parse(const char *text, tri_average_form *out);
  *   a number        the threshold, from 0 to 1
  *   none            the likeliest class is the label */
 typedef enum tri_threshold_kind {
-    TRI_THRESHOLD_NONE,
-    TRI_THRESHOLD_F1,
-    TRI_THRESHOLD_PRECISION,
-    TRI_THRESHOLD_RECALL,
-    TRI_THRESHOLD_COST,
-    TRI_THRESHOLD_NUMBER
+    TRI_THRESHOLD_NONE, TRI_THRESHOLD_F1, TRI_THRESHOLD_PRECISION,
+    TRI_THRESHOLD_RECALL, TRI_THRESHOLD_COST, TRI_THRESHOLD_NUMBER
 } tri_threshold_kind;
 typedef struct tri_threshold {
     tri_threshold_kind kind;

@@ -44,9 +44,8 @@ static tri_status count_ranks(tri_settings *s) {
         s->nproc_per_node = s->world_size / s->nodes;
     } else if (!tri__settings_given(s, &s->nnodes)) {
         if (s->world_size % s->nproc_per_node)
-            return tri__fail(TRI_USAGE,
-                             "--world-size %lld cannot be shared by machines of %lld ranks each (--nproc-per-node)",
-                             (long long)s->world_size, (long long)s->nproc_per_node);
+            return tri__fail(TRI_USAGE, "--world-size %lld cannot be shared by machines of %lld ranks each "
+                             "(--nproc-per-node)", (long long)s->world_size, (long long)s->nproc_per_node);
         s->nodes = s->world_size / s->nproc_per_node;
     }
     if (s->world_size != s->nodes * s->nproc_per_node)
@@ -107,8 +106,7 @@ tri_status tri__settings_launched(tri_settings *s, int world, int local) {
 }
 
 tri_status tri__settings_mesh(const tri_settings *s, tri_mesh *mesh) {
-    const tri_mesh_sizes sizes = {(int)s->pp_size, (int)s->tp_size, (int)s->cp_size, (int)s->dp_size,
-                                  (int)s->ep_size};
+    const tri_mesh_sizes sizes = {(int)s->pp_size, (int)s->tp_size, (int)s->cp_size, (int)s->dp_size, (int)s->ep_size};
     TRI_TRY(tri__mesh_make(mesh, (int)s->world_size, sizes));
     return tri__mesh_set_order(mesh, s->mesh_order, (int)s->nproc_per_node);
 }

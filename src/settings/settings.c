@@ -154,9 +154,8 @@ static tri_status check_theirs(const tri_settings *s) {
         return tri__fail(TRI_USAGE, "--backend %s with --device %s: %s; give --device %s, or leave --backend out",
                          s->backend->value, s->device, s->backend->words, s->backend->device);
     if (!s->unpaired) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "%1$lld accumulated microbatches of how many samples? Give per_device_train_batch_size too, or "
-                     "for %1$lld parts of B samples --batch-size %1$lldxB --num-microbatches %1$lld",
+    return tri__fail(TRI_USAGE, "%1$lld accumulated microbatches of how many samples? Give per_device_train_batch_size "
+                     "too, or for %1$lld parts of B samples --batch-size %1$lldxB --num-microbatches %1$lld",
                      (long long)s->unpaired);
 }
 
@@ -534,11 +533,8 @@ static const char *const precisions[] = {TRI_PRECISIONS(TRI_NAMED)};
 const char *tri__settings_computing(const tri_settings *s) { return precisions[s->precision]; }
 
 const char *tri__settings_products(const tri_settings *s) {
-    switch (s->quantize) {
-    case TRI_QUANTIZE_INT8: return precisions[TRI_PRECISION_INT8];
-    case TRI_QUANTIZE_FP8: return precisions[TRI_PRECISION_FP8];
-    default: return tri__settings_computing(s);
-    }
+    return s->quantize == TRI_QUANTIZE_INT8  ? precisions[TRI_PRECISION_INT8]
+           : s->quantize == TRI_QUANTIZE_FP8 ? precisions[TRI_PRECISION_FP8] : tri__settings_computing(s);
 }
 
 tri_loss_form tri__settings_loss(const tri_settings *s) {

@@ -18,8 +18,9 @@ typedef struct tri_settings {
     int64_t batch_asked;           /* batch_size as given, where tri__settings_adopt replaced it; else 0 */
     int64_t nodes;                 /* machines: nnodes as a number; world_size = nodes * nproc_per_node */
     int64_t nodes_most;            /* of --nnodes MIN:MAX, until the launcher's number is known; else as nodes */
-    char *calibrated;              /* what `trident calibrate` wrote for this device, for where no hardware is given:
-                                      found by src/cli. NULL: nothing */
+    /* What `trident calibrate` wrote for this device, for where no hardware is given: found by src/cli. NULL:
+     * nothing. */
+    char *calibrated;
     char *hub_cache;               /* Hugging Face's cache of models: found by src/cli. NULL: none */
     char *peaks;                   /* the file of this machine's peaks (engine/cost/peaks.h): likewise */
     const struct tri_tables *tables; /* in memory: what data_path memory:NAME means. NULL: none */
@@ -27,8 +28,8 @@ typedef struct tri_settings {
     uint64_t given[TRI_OPTIONS_MAX / 64]; /* a bit for each row: given by the user, rather than left at the default */
     uint64_t typed[TRI_OPTIONS_MAX / 64]; /* likewise: given on the command line */
     tri_option_set own;            /* rows that only the command has; rows NULL: none */
-    const tri_option *const *others; /* own rows of all commands, NULL-terminated, while options are parsed; NULL:
-                                        unknown */
+    /* Own rows of all commands, NULL-terminated, while options are parsed; NULL: unknown. */
+    const tri_option *const *others;
     uint64_t translated[TRI_OPTIONS_MAX / 64]; /* likewise: given by another program's file */
     int lists_refused;             /* 1: what such a file has and Trident has not is listed, and no failure */
     tri_texts refused;             /* that list, owned */

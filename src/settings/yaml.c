@@ -90,9 +90,8 @@ const char *tri__yaml_version(void) { return NULL; }
 
 tri_status tri__yaml_to_json(const char *path, const char *text, size_t size, char **json, size_t *json_size) {
     (void)text, (void)size, (void)json, (void)json_size;
-    return tri__fail(TRI_USAGE,
-                     "%s: this build has no libyaml: apt-get install libyaml-dev, then run make; or write the file as "
-                     "JSON", path);
+    return tri__fail(TRI_USAGE, "%s: this build has no libyaml: apt-get install libyaml-dev, then run make; or write "
+                     "the file as JSON", path);
 }
 
 #endif
