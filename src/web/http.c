@@ -62,9 +62,8 @@ static int refuse_site(tri_exchange *e) {
                             "the request is for \"%.100s\", which is not a name of this machine; use its address or "
                             "localhost, or start the server with --allow-host and that name", host ? host : "");
     else if (origin && !tri__origin_is_own(origin, host, options->allow_host))
-        tri__exchange_error(e, 403, "Validation",
-                            "the request comes from a page of another site, %.100s; if it may, start the server with "
-                            "--allow-host and the site's name", origin);
+        tri__exchange_error(e, 403, "Validation", "the request comes from a page of another site, %.100s; if it may, "
+                            "start the server with --allow-host and the site's name", origin);
     else return 0;
     return 1;
 }
@@ -75,21 +74,14 @@ static void check_header(tri_exchange *e) {
     const char *allowed;
     e->route = find_route(e, &allowed);
     if (refuse_site(e)) return;
-    if (atomic_load(&http->draining) && !(e->route && e->route->control)) {
+    if (atomic_load(&http->draining) && !(e->route && e->route->control))
         tri__exchange_error(e, 503, "Unhealthy", "the server is shutting down and takes no further requests");
-        return;
-    }
-    if (http->options.keys && !(e->route && e->route->open) &&
-        !tri__keys_accept(http->options.keys, tri__exchange_header(e, "Authorization"))) {
+    else if (http->options.keys && !(e->route && e->route->open) &&
+             !tri__keys_accept(http->options.keys, tri__exchange_header(e, "Authorization"))) {
         tri__exchange_add(e, "WWW-Authenticate", "Bearer");
         tri__exchange_error(e, 401, "Unauthorized", "a key is needed: Authorization: Bearer KEY");
-        return;
-    }
-    if (!e->route) { /* without a key nothing is said about paths */
-        refuse_path(e, allowed);
-        return;
-    }
-    if (e->head.length > http->options.max_body)
+    } else if (!e->route) refuse_path(e, allowed); /* without a key nothing is said about paths */
+    else if (e->head.length > http->options.max_body)
         tri__exchange_error(e, 413, "Validation", "the body has %llu bytes; at most %zu are taken",
                             (unsigned long long)e->head.length, http->options.max_body);
 }
@@ -97,10 +89,7 @@ static void check_header(tri_exchange *e) {
 tri_exchange *tri__exchange_begin(tri_http_connection *connection, char *text, size_t size) {
     tri_exchange *e = calloc(1, sizeof *e);
     const char *why;
-    if (!e) {
-        free(text);
-        return NULL;
-    }
+    if (!e) return free(text), NULL;
     e->http = connection->loop->http, e->connection = connection, e->text = text;
     e->begun = tri__clock_wall(), e->clock = tri__clock();
     atomic_fetch_add(&e->http->in_flight, 1);
@@ -125,11 +114,10 @@ void tri__exchange_answer(tri_exchange *e) {
 
 void tri__exchange_end(tri_exchange *e, int was_sent) {
     tri_http *http = e->http;
-    const tri_http_record record = {
-        .method = e->head.method, .path = e->head.path, .peer = e->connection->peer,
-        .route = e->route ? (int)(e->route - http->options.routes) : -1, .status = was_sent ? e->status : 0,
-        .bytes_in = e->body.size, .bytes_out = e->size, .begun = e->begun, .seconds = tri__clock() - e->clock,
-    };
+    const tri_http_record record = {.method = e->head.method, .path = e->head.path, .peer = e->connection->peer,
+                                    .route = e->route ? (int)(e->route - http->options.routes) : -1,
+                                    .status = was_sent ? e->status : 0, .bytes_in = e->body.size, .bytes_out = e->size,
+                                    .begun = e->begun, .seconds = tri__clock() - e->clock};
     if (http->options.done) http->options.done(http->options.context, &record);
     if (!e->is_const) free(e->reply);
     tri__buffer_free(&e->body);
@@ -158,8 +146,7 @@ static tri_status listen_at(const tri_http_options *options, tri_http *http) {
     if (failed)
         return tri__fail(TRI_USAGE, "cannot listen at %s, port %s: %s%s", host, port, strerror(why),
                          why == EADDRINUSE ? "; --port 0 picks a free one"
-                         : why == EACCES   ? "; ports below 1024 need privileges: take another --port"
-                                           : "");
+                         : why == EACCES   ? "; ports below 1024 need privileges: take another --port" : "");
     http->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                                    : ((struct sockaddr_in *)&bound)->sin_port);
     return TRI_OK;

@@ -6,13 +6,10 @@
 #include <unistd.h>
 
 enum { PIECE = 16 << 10, IN_A_ROW = 256 }; /* bytes of one reading; steps until others have their turn */
-static const double LINGER_SECONDS = 1;
-static const double SLOW_SECONDS = 1; /* after which a body counts as slow: one that comes in two pieces does not */
+/* SLOW: after which a body counts as slow: one that comes in two pieces does not. */
+static const double LINGER_SECONDS = 1, SLOW_SECONDS = 1;
 
-static void enter(tri_http_connection *c, tri_http_state state) {
-    c->state = state;
-    c->since = tri__clock();
-}
+static void enter(tri_http_connection *c, tri_http_state state) { c->state = state, c->since = tri__clock(); }
 
 /* ---- reading ---- */
 
@@ -22,10 +19,7 @@ static char *rest(const tri_http_connection *c, size_t *n) {
     return *n ? c->in + c->at : NULL;
 }
 
-static void use(tri_http_connection *c, size_t n) {
-    c->at += n;
-    c->seen = 0;
-}
+static void use(tri_http_connection *c, size_t n) { c->at += n, c->seen = 0; }
 
 /* Room for a reading, in front of which the unused bytes stand. 0: no memory. */
 static int make_room(tri_http_connection *c) {
@@ -69,9 +63,7 @@ static void end_exchange(tri_http_connection *c, int was_sent) {
 /* To be looked at when the events of this turn are done: freed, or run again. */
 static void make_due(tri_http_connection *c) {
     if (c->is_due) return;
-    c->is_due = 1;
-    c->next_due = c->loop->due;
-    c->loop->due = c;
+    c->is_due = 1, c->next_due = c->loop->due, c->loop->due = c;
 }
 
 static void close_now(tri_http_connection *c) {
@@ -118,10 +110,7 @@ static int send_some(tri_http_connection *c) {
     size_t left = c->out.size - c->sent;
     ssize_t n = c->tls ? tri__tls_send(c->tls, text, left) : send(c->fd, text, left, MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
-    if (n < 0 && errno != EINTR) {
-        close_now(c);
-        return 1;
-    }
+    if (n < 0 && errno != EINTR) return close_now(c), 1;
     if (n > 0) c->sent += (size_t)n, c->since = tri__clock();
     if (c->sent == c->out.size) sent(c);
     return 1;

@@ -20,8 +20,7 @@ const char *tri__exchange_body(const tri_exchange *exchange, size_t *length) {
 
 void tri__exchange_add(tri_exchange *exchange, const char *name, const char *value) {
     TRI_ASSERT(exchange->n_headers < TRI_EXCHANGE_HEADERS);
-    exchange->header[exchange->n_headers].name = name;
-    exchange->header[exchange->n_headers++].value = value;
+    exchange->header[exchange->n_headers].name = name, exchange->header[exchange->n_headers++].value = value;
 }
 
 void tri__exchange_add_copy(tri_exchange *exchange, const char *name, const char *value) {

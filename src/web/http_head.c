@@ -140,14 +140,10 @@ static const char *twice(const tri_http_head *head) {
     } once[] = {
         {"Content-Length", "the length of the body is said more than once (Content-Length)"},
         {"Transfer-Encoding", "the length of the body is said more than once (Transfer-Encoding)"},
-        {"Host", "more than one Host"},
-        {"Authorization", "more than one Authorization"},
-        {"Origin", "more than one Origin"},
-        {"Expect", "more than one Expect"},
-        {"Content-Type", "more than one Content-Type"},
-        {"Content-Encoding", "more than one Content-Encoding"},
-        {"Inference-Header-Content-Length", "more than one Inference-Header-Content-Length"},
-    };
+        {"Host", "more than one Host"}, {"Authorization", "more than one Authorization"},
+        {"Origin", "more than one Origin"}, {"Expect", "more than one Expect"},
+        {"Content-Type", "more than one Content-Type"}, {"Content-Encoding", "more than one Content-Encoding"},
+        {"Inference-Header-Content-Length", "more than one Inference-Header-Content-Length"}};
     for (size_t k = 0; k < sizeof once / sizeof *once; k++) {
         int n = 0;
         for (int i = 0; i < head->n_fields; i++) n += !strcasecmp(head->field[i].name, once[k].name);
@@ -157,8 +153,7 @@ static const char *twice(const tri_http_head *head) {
 }
 
 static int read_length(const char *text, uint64_t *out, const char **why) {
-    *out = 0;
-    *why = "Content-Length is not a number";
+    *out = 0, *why = "Content-Length is not a number";
     if (!*text || text[strspn(text, "0123456789")]) return 400;
     *why = "Content-Length is larger than any body that is taken";
     for (; *text; text++) {

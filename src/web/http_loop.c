@@ -23,8 +23,7 @@ static void listen_or_not(tri_http_loop *loop, int failed) {
     int wanted = !failed && !atomic_load(&http->draining) &&
                  atomic_load(&http->connections) < http->options.max_connections;
     struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = http};
-    if (wanted != loop->listening &&
-        !epoll_ctl(loop->epoll, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, http->fd, &event))
+    if (wanted != loop->listening && !epoll_ctl(loop->epoll, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, http->fd, &event))
         loop->listening = wanted;
 }
 
@@ -58,8 +57,7 @@ static void finish_resumed(tri_http_loop *loop) {
     pthread_mutex_unlock(&loop->mutex);
     while (all) {
         tri_exchange *e = all;
-        all = e->next;
-        e->held = 0;
+        all = e->next, e->held = 0;
         e->finish(e->context, e);
         TRI_ASSERT(e->status);
         tri__connection_reply(e->connection);
@@ -121,9 +119,7 @@ static void *tick(void *context) {
 
 static int start_loop(tri_http *http, tri_http_loop *loop) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = loop};
-    loop->http = http;
-    loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-    loop->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->http = http, loop->epoll = epoll_create1(EPOLL_CLOEXEC), loop->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&loop->mutex, NULL);
     if (loop->epoll < 0 || loop->event < 0 || epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->event, &event)) return 0;
     listen_or_not(loop, 0);
@@ -151,18 +147,12 @@ void tri__http_loops_close(tri_http *http) {
     atomic_store(&http->stop, 1);
     for (int i = 0; i < http->n_loops; i++) {
         tri_http_loop *loop = &http->loop[i];
-        if (loop->started) {
-            wake(loop->event);
-            pthread_join(loop->thread, NULL);
-        }
+        if (loop->started) wake(loop->event), pthread_join(loop->thread, NULL);
         if (loop->event >= 0) close(loop->event);
         if (loop->epoll >= 0) close(loop->epoll);
         pthread_mutex_destroy(&loop->mutex);
     }
-    if (http->ticking) {
-        wake(http->tick_event);
-        pthread_join(http->ticker, NULL);
-    }
+    if (http->ticking) wake(http->tick_event), pthread_join(http->ticker, NULL);
     if (http->tick_event >= 0) close(http->tick_event);
     free(http->loop);
 }
@@ -171,7 +161,6 @@ void tri__exchange_resume(tri_exchange *exchange) {
     tri_http_loop *loop = exchange->connection->loop;
     TRI_LOCKED(&loop->mutex);
     int first = !loop->resumed;
-    exchange->next = loop->resumed;
-    loop->resumed = exchange;
+    exchange->next = loop->resumed, loop->resumed = exchange;
     if (first) wake(loop->event); /* under the mutex: afterwards the exchange, and the server, may be gone */
 }

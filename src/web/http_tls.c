@@ -85,17 +85,12 @@ void tri__tls_close(tri_tls *tls) {
 
 tri_tls_session *tri__tls_begin(const tri_tls *tls, int fd) {
     tri_tls_session *session = calloc(1, sizeof *session);
-    if (!session || tls->init(&session->of, SERVER | NONBLOCK | NO_SIGNAL)) {
-        free(session);
-        return NULL;
-    }
+    if (!session || tls->init(&session->of, SERVER | NONBLOCK | NO_SIGNAL)) return free(session), NULL;
     session->tls = tls;
-    if (!tls->set_default_priority(session->of) && !tls->credentials_set(session->of, CERTIFICATE, tls->credentials)) {
-        tls->transport_set_int2(session->of, fd, fd);
-        return session;
-    }
-    tri__tls_end(session);
-    return NULL;
+    if (tls->set_default_priority(session->of) || tls->credentials_set(session->of, CERTIFICATE, tls->credentials))
+        return tri__tls_end(session), NULL;
+    tls->transport_set_int2(session->of, fd, fd);
+    return session;
 }
 
 void tri__tls_finish(tri_tls_session *session) { session->tls->bye(session->of, SHUT_WRITE); }

@@ -23,9 +23,7 @@ static tri_status read_lines(const char *text, size_t length, const char *name, 
         if (n == 0 || begin[0] == '#') continue;
         TRI_TRY(check_key(begin, n, name, line));
         memcpy(to, begin, n);
-        to[n] = 0;
-        to += n + 1;
-        out->n++;
+        to[n] = 0, to += n + 1, out->n++;
     }
     return out->n ? TRI_OK : tri__fail(TRI_DATA, "%s has no key: write one a line", name);
 }
@@ -55,8 +53,7 @@ int tri__keys_accept(const tri_keys_file *keys, const char *authorization) {
         size_t length = strlen(key);
         volatile unsigned char differs = length != n;
         for (size_t i = 0; i < n; i++) differs |= (unsigned char)(given[i] ^ key[i % length]);
-        accepted |= !differs;
-        key += length + 1;
+        accepted |= !differs, key += length + 1;
     }
     return accepted;
 }

@@ -11,8 +11,7 @@ enum {
     ABOVE = 58, BELOW = 62, /* title and note; axis of keys */
     TOP = 66,               /* above the first line of panels */
     ACROSS = 3,             /* panels in a line */
-    TICKS = 4,
-    SHADES = 4
+    TICKS = 4, SHADES = 4
 };
 
 static const char style[] =

@@ -36,10 +36,9 @@ void tri__svg_label(tri_buffer *svg, const char *class, int x, int y, const char
 
 void tri__svg_begin(tri_buffer *svg, const tri_svg_frame *frame) {
     *svg = (tri_buffer){0};
-    tri__buffer_put(svg,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"%s\" role=\"img\" width=\"%d\" height=\"%d\" "
-                    "viewBox=\"0 0 %d %d\">\n<title>",
-                    frame->class, frame->width, frame->height, frame->width, frame->height);
+    tri__buffer_put(svg, "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"%s\" role=\"img\" width=\"%d\" "
+                    "height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>", frame->class, frame->width, frame->height,
+                    frame->width, frame->height);
     tri__svg_text(svg, frame->title);
     tri__buffer_put(svg, "</title>\n%s\n<rect class=\"bg\" x=\".5\" y=\".5\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n",
                     frame->style, frame->width - 1, frame->height - 1);

@@ -29,11 +29,8 @@ static const struct {
     char kind, class;
     const char *name, *alone; /* alone: if W is not separate from B */
 } kinds[] = {
-    {'F', 'f', "forward", "forward"},
-    {'B', 'b', "backward: inputs", "backward"},
-    {'W', 'w', "backward: weights", ""},
-    {'U', 'u', "update", "update"},
-};
+    {'F', 'f', "forward", "forward"}, {'B', 'b', "backward: inputs", "backward"},
+    {'W', 'w', "backward: weights", ""}, {'U', 'u', "update", "update"}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const char style[] =
@@ -103,8 +100,7 @@ static box next_box(const drawing *d, const tri_chart_row *row, int *at) {
     for (; *at < row->n_legs; ++*at) {
         const tri_chart_span *leg = &row->leg[*at];
         if (leg->kind != b.span.kind || leg->mb != b.span.mb || (leg->begin - b.span.end) * d->scale >= GAP) break;
-        b.busy += leg->end - leg->begin;
-        b.span.end = leg->end;
+        b.busy += leg->end - leg->begin, b.span.end = leg->end;
     }
     return b;
 }
@@ -126,9 +122,8 @@ static void draw_boxes(const drawing *d, const tri_chart_row *row, int top, int 
         double width = fmax(0.4, length(&b) * d->scale - 0.5); /* leaves space between neighbours */
         char x[32], y[32], w[32], h[32];
         tri__buffer_put(d->svg, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" rx=\"1.5\"/>",
-                        tri__svg_number(x_of(d, b.span.begin), x),
-                        tri__svg_number(top + (BAR - height_of(&b)) / 2, y), tri__svg_number(width, w),
-                        tri__svg_number(height_of(&b), h));
+                        tri__svg_number(x_of(d, b.span.begin), x), tri__svg_number(top + (BAR - height_of(&b)) / 2, y),
+                        tri__svg_number(width, w), tri__svg_number(height_of(&b), h));
     }
     if (open) tri__buffer_put(d->svg, "</g>\n");
 }
@@ -238,8 +233,8 @@ static void draw_legend(const drawing *d) {
              y - 10);
     draw_key(d, x, y, mark, "idle");
     tri__svg_label(d->svg, "n", LEFT, y + 20,
-              has_low_boxes(d) ? "numbers: microbatches; a lower box computes only that share of its time"
-                               : "numbers: microbatches");
+                   has_low_boxes(d) ? "numbers: microbatches; a lower box computes only that share of its time"
+                                    : "numbers: microbatches");
 }
 
 tri_status tri__timeline_svg(const tri_timeline_chart *chart, tri_buffer *out) {

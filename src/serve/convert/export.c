@@ -147,15 +147,10 @@ static tri_status write_folder(tri_original *e, const char *folder) {
     if (tri__json_get(was, "data") || tri__json_get(was, "decision")) state = tri__json_object();
     int failed = tri__json_set_new(config, "model_type", tri__json_string("trimodal-bert"));
     if (state) tri__original_state(e, state);
-    tri_checkpoint_out out = {.folder = folder,
-                              .step = tri__checkpoint_step(e->checkpoint),
-                              .weights = e->weights,
-                              .n_weights = e->n_weights,
-                              .config = config,
-                              .preprocessing = tri__checkpoint_preprocessing(e->checkpoint),
-                              .state = state,
-                              .extras = write_extras,
-                              .context = e};
+    tri_checkpoint_out out = {.folder = folder, .step = tri__checkpoint_step(e->checkpoint), .weights = e->weights,
+                              .n_weights = e->n_weights, .config = config,
+                              .preprocessing = tri__checkpoint_preprocessing(e->checkpoint), .state = state,
+                              .extras = write_extras, .context = e};
     failed |= state && !tri__json_is_whole(state);
     if (failed) return tri__fail(TRI_RESOURCE, "out of memory");
     return tri__checkpoint_export(&out);
@@ -170,21 +165,18 @@ static void note_traits(const tri_assets *assets, tri_json *facts) {
                               tri__json_string("config.json has attention_pattern, which transformers ignores: there "
                                                "the encoder attends to all keys, and its outputs differ"));
     if (assets->n_encoders < assets->n_texts)
-        tri__json_set_new(facts, "shared",
-                          tri__json_string(assets->n_encoders > 1
-                                               ? "config.json says which encoder reads each text (text_encoders)"
-                                           : assets->n_texts > 2
-                                               ? "primary/ is the encoder of all texts (share_encoders)"
-                                               : "primary/ is the encoder of both texts (share_encoders)"));
+        tri__json_set_new(facts, "shared", tri__json_string(
+            assets->n_encoders > 1 ? "config.json says which encoder reads each text (text_encoders)"
+            : assets->n_texts > 2  ? "primary/ is the encoder of all texts (share_encoders)"
+                                   : "primary/ is the encoder of both texts (share_encoders)"));
 }
 
 tri_status tri__serve_export(const tri_settings *settings, tri_json **facts) {
     TRI_OWNED(tri__original_close) tri_original e = {0};
     *facts = NULL;
     if (!settings->checkpoint || !settings->output_dir)
-        return tri__fail(
-            TRI_USAGE,
-            "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a folder to be made");
+        return tri__fail(TRI_USAGE, "export needs --checkpoint, a checkpoint or a run folder, and --output-dir, a "
+                         "folder to be made");
     TRI_TRY(tri__original_open(settings->checkpoint, CARD_ROOM, &e));
     TRI_TRY(write_folder(&e, settings->output_dir));
     *facts = tri__json_pack("{s:s, s:s, s:I, s:i, s:i}", "checkpoint", tri__checkpoint_path(e.checkpoint), "output_dir",

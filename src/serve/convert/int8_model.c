@@ -119,9 +119,7 @@ static tri_status write_candidate(search *s, const tri_json *facts, const char *
 static tri_status evaluate(search *s, const char *checkpoint, const tri_log *log, figures *out) {
     tri_settings one = *s->asked; /* borrows its texts */
     TRI_OWNED(tri__evaluation_free) tri_evaluation made = {0};
-    one.checkpoint = (char *)checkpoint;
-    one.data_path = s->data;
-    one.part = s->part;
+    one.checkpoint = (char *)checkpoint, one.data_path = s->data, one.part = s->part;
     tri__settings_forget(&one, &one.precision);
     s->evaluations++;
     tri_status status = tri__serve_eval(&one, &(tri_eval_options){0}, NULL, log, &made);
@@ -198,12 +196,10 @@ static tri_status return_layers(search *s) {
     }
     if (is_allowed(s)) return TRI_OK;
     char before[128];
-    return tri__fail(
-        TRI_USAGE,
-        "%s loses more than --max-drop %g in 16 bits as well: %s before, %s with all %d layers in 16 bits, "
-        "on %lld rows of %s. Nothing was written; allow more, take more rows, or train with --quantize int8",
-        s->asked->checkpoint, s->max_drop, words_of(&s->before, before), words_of(&s->after, words), s->n_layers,
-        (long long)s->after.rows, s->data);
+    return tri__fail(TRI_USAGE, "%s loses more than --max-drop %g in 16 bits as well: %s before, %s with all %d layers "
+                     "in 16 bits, on %lld rows of %s. Nothing was written; allow more, take more rows, or train with "
+                     "--quantize int8", s->asked->checkpoint, s->max_drop, words_of(&s->before, before),
+                     words_of(&s->after, words), s->n_layers, (long long)s->after.rows, s->data);
 }
 
 /* ---- What is asked ---- */
@@ -221,10 +217,9 @@ static tri_status choose_data(search *s) {
     if (status == TRI_OK && chosen[0]) return tri__path_join(s->data, "", chosen);
     if (asked && status != TRI_OK) return status;
     if (asked) return tri__fail(TRI_NOINPUT, "%s: has neither a validation nor a test table; name the file", asked);
-    return tri__fail(TRI_NOINPUT,
-                     "quantize measures what rounding costs, and the run's validation table%s%s is not there: name a "
-                     "table with labels by --data-path",
-                     recorded ? ", in " : "", recorded ? recorded : "");
+    return tri__fail(TRI_NOINPUT, "quantize measures what rounding costs, and the run's validation table%s%s is not "
+                     "there: name a table with labels by --data-path", recorded ? ", in " : "",
+                     recorded ? recorded : "");
 }
 
 /* The run's own for a run of --quantize int8; else as asked; else the one that inference takes. */
@@ -238,9 +233,8 @@ static tri_status choose_computing(search *s, tri_dtype *out) {
                                     "or predict");
     s->trained = run->quantize == TRI_QUANTIZE_INT8;
     if (s->trained && given && asked->precision != run->precision)
-        return tri__fail(TRI_USAGE,
-                         "--precision: the run was trained for int8 products beside another computing type, and other "
-                         "integers would follow from this one: leave it out");
+        return tri__fail(TRI_USAGE, "--precision: the run was trained for int8 products beside another computing type, "
+                         "and other integers would follow from this one: leave it out");
     TRI_TRY(tri__device_get(asked->device, &device));
     *out = s->trained ? types[run->precision] : given ? types[asked->precision] : device->async ? TRI_BF16 : TRI_F32;
     return TRI_OK;

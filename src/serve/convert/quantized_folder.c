@@ -103,14 +103,9 @@ tri_status tri__quantizer_write(const tri_quantizer *z, const tri_dtype *store, 
     const tri_original *original = z->original;
     TRI_OWNED(tri__free_at) tri_piece *pieces = calloc(2 * (size_t)original->n_weights + 1, sizeof *pieces);
     TRI_OWNED(tri__json_drop) tri_json *config = make_config(z, store), *state = make_state(z, facts);
-    tri_checkpoint_out out = {.folder = folder,
-                              .step = tri__checkpoint_step(original->checkpoint),
-                              .weights = pieces,
-                              .config = config,
-                              .preprocessing = tri__checkpoint_preprocessing(original->checkpoint),
-                              .state = state,
-                              .extras = save_assets,
-                              .context = (void *)original};
+    tri_checkpoint_out out = {.folder = folder, .step = tri__checkpoint_step(original->checkpoint), .weights = pieces,
+                              .config = config, .preprocessing = tri__checkpoint_preprocessing(original->checkpoint),
+                              .state = state, .extras = save_assets, .context = (void *)original};
     int whole = pieces && tri__json_is_whole(config) && tri__json_is_whole(state);
     if (!whole) return tri__fail(TRI_RESOURCE, "%s: out of memory", folder);
     out.n_weights = list_pieces(z, store, pieces);

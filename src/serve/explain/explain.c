@@ -28,8 +28,7 @@ typedef struct word {
 
 /* Consecutive words of one text, or consecutive tabular columns, and their effect together. */
 typedef struct chunk {
-    int of_columns;
-    int first, n;           /* of the sample's words; of_columns: of the inputs */
+    int of_columns, first, n; /* of the sample's words; of_columns: of the inputs */
     double effect;          /* NaN: not known yet */
 } chunk;
 
@@ -39,8 +38,7 @@ typedef struct sample {
     word *word;             /* [n_words] text by text */
     int n_words, text_words[TRI_TEXTS_MAX]; /* of each text */
     chunk *chunk;           /* [n_chunks] columns, then words, each in their order */
-    int n_chunks;
-    int spent;              /* of TRI_EXPLAIN_ROWS */
+    int n_chunks, spent;    /* spent: of TRI_EXPLAIN_ROWS */
     const float *probs;     /* [classes] of the whole row; of numbers its answer */
     int class;              /* that is explained; of numbers which of them */
     double effect[TRI_TEXTS_MAX]; /* of each text */
@@ -214,8 +212,7 @@ static void leave_out(job *j, tri_column_value *value, const word *words, int n)
     char *text = tri__arena_alloc(j->arena, value->length + 1);
     memcpy(text, value->value, begin);
     memcpy(text + begin, value->value + end, value->length - end);
-    value->length -= end - begin;
-    value->value = text;
+    value->length -= end - begin, value->value = text;
 }
 
 static void leave_out_inputs(const job *j, tri_column_value *value, int first, int n) {
@@ -280,11 +277,9 @@ static tri_json *input_json(const job *j, const sample *s, int input, double eff
 
 static tri_json *inputs_json(const job *j, const sample *s) {
     tri_json *list = tri__json_array();
-    for (int t = 0; t < j->rows.facts->n_texts; t++)
-        tri__json_append_new(list, input_json(j, s, t, s->effect[t], 1));
+    for (int t = 0; t < j->rows.facts->n_texts; t++) tri__json_append_new(list, input_json(j, s, t, s->effect[t], 1));
     for (const chunk *c = s->chunk; c < s->chunk + s->n_chunks && c->of_columns; c++)
-        for (int k = 0; k < c->n; k++)
-            tri__json_append_new(list, input_json(j, s, c->first + k, c->effect, c->n));
+        for (int k = 0; k < c->n; k++) tri__json_append_new(list, input_json(j, s, c->first + k, c->effect, c->n));
     return list;
 }
 
@@ -346,8 +341,7 @@ static tri_status attend(job *j, sample *s) {
 /* Explains n_samples rows from `first` on, in an arena of their own. */
 static tri_status explain_some(tri_arena *arena, void *data) {
     job *j = data;
-    j->arena = arena;
-    j->n_trials = 0;
+    j->arena = arena, j->n_trials = 0;
     j->sample = tri__arena_alloc(arena, (size_t)j->n_samples * sizeof *j->sample);
     j->trial = tri__arena_alloc(arena, (size_t)j->n_samples * TRI_EXPLAIN_ROWS * sizeof *j->trial);
     for (int i = 0; i < j->n_samples; i++) begin(j, &j->sample[i], j->first + i);

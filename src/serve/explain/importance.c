@@ -13,9 +13,8 @@ typedef struct figure {
     int sign; /* 1: worse is higher */
     int id;   /* a tri_figure; of numbers as in score/groups.h, and the place among tri__number_resamples */
 } figure;
-static const figure of_classes[FIGURES] = {{"log_loss", 1, TRI_FIGURE_LOG_LOSS},
-                                           {"accuracy", -1, TRI_FIGURE_ACCURACY},
-                                           {"roc_auc", -1, TRI_FIGURE_ROC_AUC}};
+static const figure of_classes[FIGURES] = {
+    {"log_loss", 1, TRI_FIGURE_LOG_LOSS}, {"accuracy", -1, TRI_FIGURE_ACCURACY}, {"roc_auc", -1, TRI_FIGURE_ROC_AUC}};
 static const figure of_numbers[FIGURES] = {{"rmse", 1, 1}, {"r2", -1, 0}, {"mae", 1, 2}};
 
 typedef struct job {
@@ -85,12 +84,9 @@ static tri_status open_job(job *j, const tri_settings *asked) {
         return tri__fail(TRI_DATA, "%s: %lld rows from row %lld on; values are permuted among at least 2",
                          tri__table_path(j->rows.table), (long long)(j->n < 0 ? 0 : j->n), (long long)j->first + 1);
     size_t n = (size_t)j->n, columns = (size_t)j->rows.n_columns;
-    j->label = malloc(n * sizeof *j->label);
-    j->target = malloc(n * sizeof *j->target);
-    j->value = malloc(n * columns * sizeof *j->value);
-    j->row = malloc(n * sizeof *j->row);
-    j->moved = malloc(n * columns * sizeof *j->moved);
-    j->order = malloc(n * sizeof *j->order);
+    j->label = malloc(n * sizeof *j->label), j->target = malloc(n * sizeof *j->target);
+    j->value = malloc(n * columns * sizeof *j->value), j->moved = malloc(n * columns * sizeof *j->moved);
+    j->row = malloc(n * sizeof *j->row), j->order = malloc(n * sizeof *j->order);
     j->probs = malloc(n * (size_t)j->rows.facts->n_classes * sizeof *j->probs);
     j->base = calloc(3 * VALUES, sizeof *j->base);
     if (!j->label || !j->target || !j->value || !j->row || !j->moved || !j->order || !j->probs || !j->base)

@@ -25,8 +25,7 @@ struct tri_batcher {
     pthread_t thread;
     int started;
     pthread_mutex_t lock;         /* guards all below */
-    pthread_cond_t filled;        /* rows were added, or it is closing */
-    pthread_cond_t freed;         /* rows were taken */
+    pthread_cond_t filled, freed; /* rows were added, or it is closing; rows were taken */
     tri_encoded *first, **end;    /* the queue; end: where the next one is linked */
     int64_t rows, tokens;         /* that wait in it */
     int64_t partial;              /* submissions in it of which rows were taken already */
@@ -36,9 +35,7 @@ struct tri_batcher {
 };
 
 static void append(tri_batcher *b, tri_encoded *e) {
-    e->next = NULL;
-    *b->end = e;
-    b->end = &e->next;
+    e->next = NULL, *b->end = e, b->end = &e->next;
 }
 
 static tri_encoded *pop(tri_batcher *b) {
@@ -79,8 +76,7 @@ static void take(tri_batcher *b) {
         else push_back(b, e); /* its turn is next: it always advances */
         b->partial += e->taken > 0;
     }
-    b->rows -= rows, b->tokens -= tokens, b->running = rows;
-    b->batch_rows = rows, b->batch_tokens = tokens;
+    b->rows -= rows, b->tokens -= tokens, b->running = b->batch_rows = rows, b->batch_tokens = tokens;
     pthread_cond_broadcast(&b->freed);
 }
 
@@ -121,14 +117,11 @@ static void pack(tri_batcher *b) {
 
 /* Answers a submission and frees it. */
 static void answer(const tri_batcher *b, tri_encoded *e, tri_status status, const char *error, double now) {
-    tri_answer a = {.status = status,
-                    .error = status == TRI_OK ? "" : error,
-                    .probs = status == TRI_OK ? e->probs : NULL,
-                    .queued = e->begun - e->since,
-                    .computed = now - e->begun,
-                    .batch_rows = b->batch_rows,
+    int good = status == TRI_OK;
+    tri_answer a = {.status = status, .error = good ? "" : error, .probs = good ? e->probs : NULL,
+                    .queued = e->begun - e->since, .computed = now - e->begun, .batch_rows = b->batch_rows,
                     .batch_tokens = b->batch_tokens};
-    if (status == TRI_OK && b->spec.drift) tri__drift_add(b->spec.drift, e);
+    if (good && b->spec.drift) tri__drift_add(b->spec.drift, e);
     e->answered(e->context, &a);
     tri__encoded_free(e);
 }
@@ -138,14 +131,11 @@ static void unlink_rest(tri_batcher *b, const tri_encoded *e) {
     TRI_LOCKED(&b->lock);
     tri_encoded **at = &b->first;
     while (*at && *at != e) at = &(*at)->next;
-    if (*at) {
-        *at = e->next;
-        if (!*at) b->end = at;
-        b->rows -= e->n - e->taken;
-        b->tokens -= e->tokens - e->tokens_to[e->taken];
-        b->partial--;
-        pthread_cond_broadcast(&b->freed);
-    }
+    if (!*at) return;
+    *at = e->next;
+    if (!*at) b->end = at;
+    b->rows -= e->n - e->taken, b->tokens -= e->tokens - e->tokens_to[e->taken], b->partial--;
+    pthread_cond_broadcast(&b->freed);
 }
 
 /* A row's probabilities, from the next row of the parts. Finite weights may be so large that they are not. */
@@ -178,8 +168,7 @@ static void give(tri_batcher *b, tri_status status) {
         }
         e->done += s->n;
         if (here != TRI_OK && e->done < e->n) unlink_rest(b, e);
-        if (here != TRI_OK || e->done == e->n)
-            answer(b, e, here, why.text, now);
+        if (here != TRI_OK || e->done == e->n) answer(b, e, here, why.text, now);
     }
 }
 
@@ -225,25 +214,20 @@ static void *work(void *context) {
     return NULL;
 }
 
-static tri_status start(tri_batcher *b) {
-    int failed = tri__thread_start(&b->thread, work, b);
-    b->started = !failed;
-    return failed ? tri__fail(TRI_RESOURCE, "cannot start the model's thread: %s", strerror(failed)) : TRI_OK;
-}
-
 /* Carves out the arrays of all parts; returns their bytes. */
 static size_t lay_out(tri_batcher *b, char *base) {
     size_t at = 0, parts = (size_t)b->spec.parts;
     b->micro = tri__carve(base, &at, parts * sizeof *b->micro);
     b->probs = tri__carve(base, &at, parts * sizeof *b->probs);
-    for (int p = 0; p < b->spec.parts; p++)
-        tri__micro_carve(&b->spec.micro, base, &at, base ? &b->micro[p] : NULL);
+    for (int p = 0; p < b->spec.parts; p++) tri__micro_carve(&b->spec.micro, base, &at, base ? &b->micro[p] : NULL);
     return at;
 }
 
+static void drop(tri_batcher **at) { tri__batcher_close(*at); }
+
 tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out) {
     *out = NULL;
-    tri_batcher *b = calloc(1, sizeof *b);
+    TRI_OWNED(drop) tri_batcher *b = calloc(1, sizeof *b);
     if (!b) return tri__fail(TRI_RESOURCE, "out of memory");
     b->spec = *spec;
     if (!spec->n_computed) b->spec.n_computed = spec->n_classes;
@@ -257,17 +241,16 @@ tri_status tri__batcher_open(const tri_batcher_spec *spec, tri_batcher **out) {
     pthread_condattr_destroy(&monotonic);
     size_t bytes = lay_out(b, NULL);
     b->spans = malloc(((size_t)spec->max_rows + 1) * sizeof *b->spans);
-    tri_status status = TRI_OK;
     if (!b->spans || posix_memalign((void **)&b->block, 64, bytes) != 0) {
         b->block = NULL;
-        status = tri__fail(TRI_RESOURCE, "out of memory: a batch takes %zu bytes; take fewer tokens", bytes);
-    } else {
-        (void)lay_out(b, b->block);
-        status = start(b);
+        return tri__fail(TRI_RESOURCE, "out of memory: a batch takes %zu bytes; take fewer tokens", bytes);
     }
-    if (status == TRI_OK) *out = b;
-    else tri__batcher_close(b);
-    return status;
+    (void)lay_out(b, b->block);
+    int failed = tri__thread_start(&b->thread, work, b);
+    b->started = !failed;
+    if (failed) return tri__fail(TRI_RESOURCE, "cannot start the model's thread: %s", strerror(failed));
+    *out = TRI_GIVE(b);
+    return TRI_OK;
 }
 
 void tri__batcher_close(tri_batcher *b) {
@@ -286,21 +269,16 @@ void tri__batcher_close(tri_batcher *b) {
 
 /* Whether n rows may be added; with the lock held. */
 static tri_status admit(tri_batcher *b, int64_t n, int wait) {
-    if (n > b->spec.queue_rows)
-        return tri__fail(TRI_USAGE, "%lld rows at once; at most %lld may wait", (long long)n,
-                         (long long)b->spec.queue_rows);
-    while (wait && !b->closing && b->rows + n > b->spec.queue_rows) pthread_cond_wait(&b->freed, &b->lock);
+    long long most = b->spec.queue_rows;
+    if (n > most) return tri__fail(TRI_USAGE, "%lld rows at once; at most %lld may wait", (long long)n, most);
+    while (wait && !b->closing && b->rows + n > most) pthread_cond_wait(&b->freed, &b->lock);
     if (b->closing) return tri__fail(TRI_STOPPED, "the model is being closed");
-    if (b->rows + n > b->spec.queue_rows)
-        return tri__fail(TRI_BUSY, "%lld rows wait already; at most %lld may", (long long)b->rows,
-                         (long long)b->spec.queue_rows);
-    return TRI_OK;
+    if (b->rows + n <= most) return TRI_OK;
+    return tri__fail(TRI_BUSY, "%lld rows wait already; at most %lld may", (long long)b->rows, most);
 }
 
 tri_status tri__batcher_submit(tri_batcher *b, tri_encoded *e, tri_answered *answered, void *context, int wait) {
-    e->answered = answered, e->context = context;
-    e->taken = e->done = 0;
-    e->since = tri__clock();
+    e->answered = answered, e->context = context, e->taken = e->done = 0, e->since = tri__clock();
     pthread_mutex_lock(&b->lock);
     tri_status status = admit(b, e->n, wait);
     int wake = 0;

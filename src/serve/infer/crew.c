@@ -13,13 +13,8 @@ static const double IDLE_SECONDS = 1;
 /* A model is opened in steps, between which others are computed: READ and LOAD begin what each rank does alone, in the
  * background; BIND and FINISH are what all do together, and are short. ASK: whether all are ready. */
 typedef enum command_kind {
-    COMMAND_READ,
-    COMMAND_BIND, /* and LOAD */
-    COMMAND_FINISH,
-    COMMAND_ASK,
-    COMMAND_LISTEN,
-    COMMAND_CLOSE,
-    COMMAND_END
+    COMMAND_READ, COMMAND_BIND, /* and LOAD */
+    COMMAND_FINISH, COMMAND_ASK, COMMAND_LISTEN, COMMAND_CLOSE, COMMAND_END
 } command_kind;
 
 /* Broadcast by rank 0. */
@@ -231,16 +226,12 @@ void tri__crew_drop(tri_crew *crew, int slot, tri_opened *o) {
     listen_to_any(crew);
 }
 
-static tri_status run(tri_crew *crew, int slot, const tri_feed *feed) {
+tri_status tri__crew_run(tri_crew *crew, int slot, const tri_feed *feed) {
+    TRI_LOCKED(&crew->lock);
     TRI_TRY(failed(crew));
     if (crew->listening != slot) TRI_TRY(send(crew, COMMAND_LISTEN, slot, NULL));
     crew->listening = slot;
     return note(crew, tri__engine_lead(crew->engine[slot], TRI_ORDER_RUN, 0, feed));
-}
-
-tri_status tri__crew_run(tri_crew *crew, int slot, const tri_feed *feed) {
-    TRI_LOCKED(&crew->lock);
-    return run(crew, slot, feed);
 }
 
 /* ---- the other ranks ---- */

@@ -37,14 +37,9 @@ static void unite_names(tri_row_form *form, int n, int *use) {
         use[form->sorted[k]] =
             k && strcmp(form->name[form->sorted[k]], form->name[form->sorted[k - 1]]) == 0 ? use[form->sorted[k - 1]]
                                                                                            : form->sorted[k];
-    for (int i = 0; i < n; i++) {
-        if (use[i] != i) {
-            use[i] = use[use[i]];
-            continue;
-        }
-        form->name[form->n_names] = form->name[i];
-        use[i] = form->n_names++;
-    }
+    for (int i = 0; i < n; i++)
+        if (use[i] != i) use[i] = use[use[i]];
+        else form->name[form->n_names] = form->name[i], use[i] = form->n_names++;
     for (int i = 0; i < form->n_names; i++) form->sorted[i] = i;
     qsort_r(form->sorted, (size_t)form->n_names, sizeof *form->sorted, by_name, form->name);
 }
@@ -59,9 +54,7 @@ tri_status tri__row_form_make(const tri_preprocess *p, tri_tokenizer *const *tok
     form->max_len = (int)tri__windows_room(windows);
     form->memory = malloc(most * sizeof *form->name + 2 * most * sizeof *form->sorted);
     if (!form->memory) return tri__fail(TRI_RESOURCE, "out of memory");
-    form->name = form->memory;
-    form->sorted = (int *)(form->name + most);
-    form->column = form->sorted + most;
+    form->name = form->memory, form->sorted = (int *)(form->name + most), form->column = form->sorted + most;
     for (int t = 0; t < form->n_texts; form->column += p->text[t++].n) {
         form->text[t] = form->column;
         for (int i = 0; i < p->text[t].n; i++) form->name[n++] = p->text[t].at[i];
@@ -109,17 +102,13 @@ static tri_status bad_value(const encoding *e, const char *column, const char *w
 
 /* Texts of tables are UTF-8 without NUL bytes too. */
 static tri_status check_text(const encoding *e, const char *column, tri_field_text field) {
-    char what[64];
     size_t fault = tri__utf8_fault(field.text, field.length);
-    if (fault < field.length) {
-        snprintf(what, sizeof what, "invalid UTF-8 byte 0x%02x at byte offset %zu", (unsigned char)field.text[fault],
-                 fault);
-        return bad_value(e, column, what);
-    }
+    if (fault < field.length)
+        return bad_value(e, column, TRI_TEXT(64, "invalid UTF-8 byte 0x%02x at byte offset %zu",
+                                             (unsigned char)field.text[fault], fault));
     const char *nul = field.length ? memchr(field.text, 0, field.length) : NULL;
     if (!nul) return TRI_OK;
-    snprintf(what, sizeof what, "NUL byte at byte offset %zu", (size_t)(nul - field.text));
-    return bad_value(e, column, what);
+    return bad_value(e, column, TRI_TEXT(64, "NUL byte at byte offset %zu", (size_t)(nul - field.text)));
 }
 
 /* Values by the index of their column's name. The label is read over: tables with labels can be sent as they are. */
@@ -156,21 +145,19 @@ static tri_status take_unseen(encoding *e, int column, tri_field_text field) {
 
 static tri_status take_numbers(encoding *e) {
     const tri_preprocess *p = e->form->preprocess;
-    float *numbers = e->to->numbers + e->row * p->width;
-    float *value = e->to->column + e->row * p->n_columns;
+    float *numbers = e->to->numbers + e->row * p->width, *value = e->to->column + e->row * p->n_columns;
     for (int c = 0, next = 0, source = -1; c < p->n_columns; c++) { /* source: the table's column, as facts have it */
         if (c == next) source++, next = tri__preprocess_next(p, c);
         tri_field_text field = e->field[e->form->column[c]];
         tri_number number = tri__column_numbers(&p->column[c], &p->reading, field, numbers);
         if (number != TRI_NUMBER_GOOD) {
-            char quoted[64], what[320];
+            char quoted[64];
             const tri_value_form *form = &p->column[c].read_as;
-            snprintf(what, sizeof what, "%s %s", tri__field_quoted(field, quoted),
-                     number != TRI_NUMBER_NONE || form->kind ? tri__number_words(form, number, &p->reading)
-                     : p->reading.decimal == ','             ? "is not a decimal number with a comma, as texts of this "
-                                                               "model have it; a number of JSON has a point"
-                                                             : "is not a decimal number");
-            return bad_value(e, p->column[c].name, what);
+            const char *why = number != TRI_NUMBER_NONE || form->kind ? tri__number_words(form, number, &p->reading)
+                              : p->reading.decimal == ',' ? "is not a decimal number with a comma, as texts of this "
+                                                            "model have it; a number of JSON has a point"
+                                                          : "is not a decimal number";
+            return bad_value(e, p->column[c].name, TRI_TEXT(320, "%s %s", tri__field_quoted(field, quoted), why));
         }
         if (p->column[c].category && !tri__category_known(&p->column[c], numbers))
             TRI_TRY(take_unseen(e, source, field));
@@ -209,13 +196,10 @@ static tri_status take_text(encoding *e, int text) {
     const tri_tokenizer *tokenizer = form->tokenizer[tri__reader(&form->windows.readers, text)];
     int n = tri__tokenizer_encode(tokenizer, field.text, field.length, most, e->to->ids + e->used);
     if (n < 0) return TRI_RESOURCE;
-    if (n > form->max_len) {
-        char what[96];
-        snprintf(what, sizeof what, "its text has more than %d tokens, the most that the model takes", form->max_len);
-        return bad_value(e, form->preprocess->text[text].at[0], what);
-    }
-    e->used += n;
-    e->to->tokens += tri__windows_packed(&form->windows, n).tokens;
+    if (n > form->max_len)
+        return bad_value(e, form->preprocess->text[text].at[0], TRI_TEXT(
+            96, "its text has more than %d tokens, the most that the model takes", form->max_len));
+    e->used += n, e->to->tokens += tri__windows_packed(&form->windows, n).tokens;
     e->to->start[e->row * form->n_texts + text + 1] = e->used;
     return TRI_OK;
 }
@@ -234,18 +218,13 @@ static tri_status take_rows(encoding *e, const tri_row *rows) {
 static tri_encoded *make(const tri_row_form *form, int64_t n) {
     const tri_preprocess *p = form->preprocess;
     size_t rows = (size_t)n, starts = rows * (size_t)form->n_texts + 1, numbers = rows * (size_t)p->width,
-           probs = rows * (size_t)form->outputs,
-           values = form->drift ? rows * (size_t)p->n_columns : 0;
+           probs = rows * (size_t)form->outputs, values = form->drift ? rows * (size_t)p->n_columns : 0;
     tri_encoded *e = malloc(sizeof *e + (starts + rows + 1) * sizeof *e->start +
                             (numbers + probs + values) * sizeof *e->numbers);
     if (!e) return NULL;
     *e = (tri_encoded){.n = n, .n_texts = form->n_texts};
-    e->start = (int64_t *)(e + 1);
-    e->tokens_to = e->start + starts;
-    e->numbers = (float *)(e->tokens_to + rows + 1);
-    e->probs = e->numbers + numbers;
-    e->column = e->probs + probs;
-    e->start[0] = e->tokens_to[0] = 0;
+    e->start = (int64_t *)(e + 1), e->tokens_to = e->start + starts, e->numbers = (float *)(e->tokens_to + rows + 1);
+    e->probs = e->numbers + numbers, e->column = e->probs + probs, e->start[0] = e->tokens_to[0] = 0;
     return e;
 }
 

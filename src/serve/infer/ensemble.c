@@ -83,14 +83,9 @@ static tri_status eval_member(const tri_settings *asked, const tri_eval_options 
         status = other_classes(e, i);
     if (status == TRI_OK && i == 0 && !(*sum = calloc((size_t)n + 1, sizeof **sum))) status = no_memory();
     if (status == TRI_OK && judged.probs) tri__mean_add(judged.probs, n, *sum);
-    out->member[i].scores = made.scores;
-    made.scores = (tri_scores){0};
-    out->member[i].folder = strdup(e->folder[i]);
-    out->n_members = i + 1;
-    if (i == 0) {
-        out->by = TRI_GIVE(made.by), out->n_by = made.n_by, out->promised = made.promised;
-        made.n_by = 0;
-    }
+    out->member[i].scores = made.scores, made.scores = (tri_scores){0};
+    out->member[i].folder = strdup(e->folder[i]), out->n_members = i + 1;
+    if (i == 0) out->by = TRI_GIVE(made.by), out->n_by = made.n_by, made.n_by = 0, out->promised = made.promised;
     if (!out->folds) {
         tri__decision_add(&made.decision, i, &out->decision);
         out->trained_on = made.trained_on > out->trained_on ? made.trained_on : out->trained_on;
@@ -199,8 +194,7 @@ tri_status tri__serve_predict(const tri_settings *asked, tri_world *world, const
     for (int i = 0; i < e.n; i++) TRI_TRY(predict_member(asked, world, options, log, &e, i, &sum, &decision, out));
     tri__decision_take(e.n, &decision);
     for (int c = 0; out->from && c < out->n_classes; c++) out->from[c] /= (float)e.n;
-    out->decision = decision;
-    out->decision.from = out->from;
+    out->decision = decision, out->decision.from = out->from;
     tri__mean_take(sum, out->n * out->n_classes, e.n, out->probs);
     return TRI_OK;
 }

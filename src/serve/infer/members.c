@@ -16,9 +16,8 @@ static tri_status compare(const tri_opened *a, const tri_opened *b) {
     for (int t = 0; t < a->assets.n_encoders && same; t++)
         same = tri__tokenizer_hash(a->assets.tokenizer[t]) == tri__tokenizer_hash(b->assets.tokenizer[t]);
     if (!(same && tri__json_equal(one, other)))
-        return tri__fail(TRI_DATA,
-                         "%s and %s read rows in different ways (columns, vocabularies, means of columns): an "
-                         "ensemble that is served has members of the same data; predict and eval take these",
+        return tri__fail(TRI_DATA, "%s and %s read rows in different ways (columns, vocabularies, means of columns): "
+                         "an ensemble that is served has members of the same data; predict and eval take these",
                          tri__checkpoint_path(a->checkpoint), tri__checkpoint_path(b->checkpoint));
     return TRI_OK;
 }
@@ -26,8 +25,7 @@ static tri_status compare(const tri_opened *a, const tri_opened *b) {
 static tri_status read_member(tri_members *m, const tri_settings *asked, const char *checkpoint) {
     tri_settings one = *asked; /* borrows its texts */
     tri_member *member = &m->at[m->n++];
-    one.checkpoint = (char *)checkpoint;
-    member->slot = -1;
+    one.checkpoint = (char *)checkpoint, member->slot = -1;
     TRI_TRY(tri__opened_read(&one, m->crew ? tri__crew_world(m->crew) : NULL, &member->opened));
     return m->n > 1 ? compare(&m->at[0].opened, &member->opened) : TRI_OK;
 }
@@ -57,8 +55,7 @@ tri_status tri__members_read(const tri_settings *asked, tri_crew *crew, tri_memb
     m->decision = m->at[0].opened.decision;
     for (int i = 0; i < n && n > 1; i++) tri__decision_add(&m->at[i].opened.decision, i, &m->decision);
     if (n > 1) tri__decision_take(n, &m->decision);
-    m->decision.from = mean_thresholds(m);
-    m->n_classes = tri__outputs(&m->at[0].opened);
+    m->decision.from = mean_thresholds(m), m->n_classes = tri__outputs(&m->at[0].opened);
     return TRI_OK;
 }
 
@@ -86,10 +83,7 @@ static const float *calibrated(tri_members *m, int member, int part, int64_t row
     const float *from = tri__infer_probs(&o->engine, part);
     float *to = m->probs + part * m->rows * m->n_classes;
     if (o->stack) return from;
-    if (tri__preprocess_is_number(o->preprocess)) {
-        tri__output_rows(o, (float *)from, rows, to);
-        return to;
-    }
+    if (tri__preprocess_is_number(o->preprocess)) return tri__output_rows(o, (float *)from, rows, to), to;
     if (o->decision.temperature == 1) return from;
     memcpy(to, from, (size_t)(rows * m->n_classes) * sizeof *to);
     tri__decision_apply(&o->decision, to, rows, m->n_classes);

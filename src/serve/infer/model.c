@@ -70,24 +70,15 @@ static tri_status find_facts(tri_model *m) {
     m->column = malloc(((size_t)p->n_columns + 1) * sizeof *m->column);
     if (!m->column) return tri__fail(TRI_RESOURCE, "out of memory");
     for (int c = 0; c < p->n_columns; c = tri__preprocess_next(p, c)) m->column[n++] = &p->column[c];
-    m->facts = (tri_model_facts){.path = tri__checkpoint_path(o->checkpoint),
-                                 .members = m->members.n,
+    m->facts = (tri_model_facts){.path = tri__checkpoint_path(o->checkpoint), .members = m->members.n,
                                  .step = tri__checkpoint_step(o->checkpoint),
-                                 .precision = tri__settings_products(&o->settings),
-                                 .device = o->settings.device,
-                                 .max_len = m->form.max_len,
-                                 .n_texts = m->form.n_texts,
-                                 .n_columns = n,
-                                 .n_classes = m->members.n_classes,
+                                 .precision = tri__settings_products(&o->settings), .device = o->settings.device,
+                                 .max_len = m->form.max_len, .n_texts = m->form.n_texts, .n_columns = n,
+                                 .n_classes = m->members.n_classes, .is_number = tri__preprocess_is_number(p),
                                  .attends = o->engine.model.shows_attention && o->engine.model.tokens,
-                                 .is_number = tri__preprocess_is_number(p),
-                                 .separator = !p->separator || *p->separator ? p->separator : ";",
-                                 .text = p->text,
-                                 .column = m->column,
-                                 .label = (const char *const *)m->names,
-                                 .positive = m->facts.positive,
-                                 .decision = &m->members.decision,
-                                 .preprocess = p,
+                                 .separator = !p->separator || *p->separator ? p->separator : ";", .text = p->text,
+                                 .column = m->column, .label = (const char *const *)m->names,
+                                 .positive = m->facts.positive, .decision = &m->members.decision, .preprocess = p,
                                  .drift = m->drift};
     for (int i = 0; i < m->members.n; i++) {
         const tri_engine *engine = &m->members.at[i].opened.engine;
@@ -120,21 +111,14 @@ static tri_status finish(void *context, const tri_encoded *rows, int64_t r, cons
 
 static tri_status start_batcher(tri_model *m) {
     const tri_engine *engine = &m->first->engine;
-    tri_batcher_spec spec = {.max_tokens = m->batching.max_batch_tokens,
-                             .max_rows = m->batching.max_batch_rows,
-                             .parts = m->members.parts,
-                             .micro = {.n_texts = m->form.n_texts,
-                                       .n_columns = m->form.preprocess->width,
-                                       .rows = m->batching.max_batch_rows,
-                                       .windows = m->form.windows,
-                                       .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets,
-                                       .fused = engine->model.tokens},
-                             .n_classes = m->members.n_classes,
-                             .queue_rows = m->batching.queue_rows,
-                             .max_wait = m->batching.max_wait,
-                             .compute = run,
-                             .context = m,
-                             .drift = m->drift};
+    const tri_micro_spec micro = {.n_texts = m->form.n_texts, .n_columns = m->form.preprocess->width,
+                                  .rows = m->batching.max_batch_rows, .windows = m->form.windows,
+                                  .granule = tri__plan_granule(&engine->in), .words = engine->model.n_targets,
+                                  .fused = engine->model.tokens};
+    tri_batcher_spec spec = {.max_tokens = m->batching.max_batch_tokens, .max_rows = m->batching.max_batch_rows,
+                             .parts = m->members.parts, .micro = micro,
+                             .n_classes = m->members.n_classes, .queue_rows = m->batching.queue_rows,
+                             .max_wait = m->batching.max_wait, .compute = run, .context = m, .drift = m->drift};
     const tri_counts max = tri__batching_counts(&m->batching, m->first);
     for (int t = 0; t < engine->model.n_encoders; t++) {
         spec.micro.tokens[t] = tri__batching_tokens(&m->batching, m->first);
@@ -164,11 +148,9 @@ void tri__model_close(tri_model *m) {
     tri__batcher_close(m->batcher);
     tri__row_form_free(&m->form);
     tri__drift_close(m->drift);
-    free(m->column);
     for (int c = 0; m->names && c < m->members.n_classes; c++) free(m->names[c]);
-    free(m->names);
     tri__members_close(&m->members);
-    free(m);
+    TRI_FREE(m->column, m->names, m);
 }
 
 const tri_model_facts *tri__model_facts(const tri_model *m) { return &m->facts; }
@@ -220,11 +202,9 @@ static void take_answer(void *context, const tri_answer *answer) {
 
 /* Waits until the part is not busy; the call's status. */
 static tri_status wait_part(call *c, const part *p) {
-    pthread_mutex_lock(&c->lock);
+    TRI_LOCKED(&c->lock);
     while (p->busy) pthread_cond_wait(&c->changed, &c->lock);
-    tri_status status = c->status;
-    pthread_mutex_unlock(&c->lock);
-    return status == TRI_OK ? TRI_OK : tri__fail(status, "%s", c->why.text);
+    return c->status == TRI_OK ? TRI_OK : tri__fail(c->status, "%s", c->why.text);
 }
 
 /* Encodes and submits rows [at, at + n) of a call. */

@@ -64,8 +64,7 @@ static tri_status read_thresholds(tri_opened *o, const tri_settings *asked) {
     TRI_TRY(tri__thresholds_parse(o->fitted, tri__checkpoint_path(o->checkpoint), o->preprocess->n_classes, o->from));
     for (int c = 0; c < o->preprocess->n_classes && given.kind == TRI_THRESHOLD_NUMBER; c++)
         o->from[c] = (float)given.value;
-    o->decision = tri__decision_plain();
-    o->decision.from = o->numbers.from = o->from;
+    o->decision = tri__decision_plain(), o->decision.from = o->numbers.from = o->from;
     return TRI_OK;
 }
 
@@ -86,14 +85,12 @@ static tri_status read_decision(tri_opened *o, const tri_settings *asked) {
     TRI_TRY(tri__threshold_parse(asked->threshold, &given));
     if (!asked->threshold) return TRI_OK;
     if (given.kind != TRI_THRESHOLD_NONE && given.kind != TRI_THRESHOLD_NUMBER)
-        return tri__fail(TRI_USAGE,
-                         "--threshold %s: train chooses it so, on validation; here it is a number from 0 to 1, or none",
-                         asked->threshold);
+        return tri__fail(TRI_USAGE, "--threshold %s: train chooses it so, on validation; here it is a number from 0 to "
+                         "1, or none", asked->threshold);
     if (given.kind == TRI_THRESHOLD_NUMBER && o->preprocess->n_classes > 2)
-        return tri__fail(TRI_USAGE,
-                         "--threshold %s: only models of two classes have a threshold, and this one has %d: "
-                         "leave it out, and the likeliest class is predicted",
-                         asked->threshold, o->preprocess->n_classes);
+        return tri__fail(TRI_USAGE, "--threshold %s: only models of two classes have a threshold, and this one has %d: "
+                         "leave it out, and the likeliest class is predicted", asked->threshold,
+                         o->preprocess->n_classes);
     o->decision.has_threshold = given.kind == TRI_THRESHOLD_NUMBER;
     o->decision.threshold = (double)(float)given.value; /* as probabilities are: one that was printed means itself */
     if (o->decision.has_threshold) return find_positive(o, asked, &o->decision.positive);
@@ -138,27 +135,20 @@ tri_status tri__opened_positive(const tri_opened *o, const char *asked, const tr
     if (asked && o->preprocess->target)
         return tri__fail(TRI_USAGE, "--positive-label: the model does not choose between classes: leave it out");
     if (asked && o->preprocess->n_classes > 2)
-        return tri__fail(TRI_USAGE,
-                         "--positive-label: the model has %d classes, and figures are means over all of them",
-                         o->preprocess->n_classes);
+        return tri__fail(TRI_USAGE, "--positive-label: the model has %d classes, and figures are means over all of "
+                         "them", o->preprocess->n_classes);
     if (o->preprocess->n_classes > 2 || o->preprocess->target) return TRI_OK;
     if (asked || kept) return tri__preprocess_positive(o->preprocess, asked ? asked : kept, positive);
     *positive = 1;
-    tri__say(log, TRI_LOG_WARN,
-             "%s does not say which label is the positive one, since an earlier version wrote it: class 1, \"%s\", "
-             "is taken; --positive-label names another",
-             tri__checkpoint_path(o->checkpoint), o->preprocess->label[1]);
+    tri__say(log, TRI_LOG_WARN, "%s does not say which label is the positive one, since an earlier version wrote it: "
+             "class 1, \"%s\", is taken; --positive-label names another", tri__checkpoint_path(o->checkpoint),
+             o->preprocess->label[1]);
     return TRI_OK;
 }
 
 static tri_infer_spec spec_of(const tri_opened *o, const tri_counts *max, uint64_t data) {
-    return (tri_infer_spec){.settings = &o->settings,
-                            .place = o->place,
-                            .assets = &o->assets,
-                            .columns = o->preprocess->vectors,
-                            .max = *max,
-                            .checkpoint = o->checkpoint,
-                            .data = data};
+    return (tri_infer_spec){.settings = &o->settings, .place = o->place, .assets = &o->assets,
+                            .columns = o->preprocess->vectors, .max = *max, .checkpoint = o->checkpoint, .data = data};
 }
 
 tri_status tri__opened_load(tri_opened *o, const tri_counts *max, uint64_t data) {

@@ -23,7 +23,9 @@ typedef struct served {
     int64_t done;                 /* rows */
 } served;
 
-static void close_served(served *v) {
+static void close_served(served **at) {
+    served *v = *at;
+    if (!v) return;
     free(v->probs);
     tri__dataset_close(v->data);
     tri__opened_close(&v->opened);
@@ -43,8 +45,7 @@ static tri_status find_table(const tri_settings *asked, char out[static TRI_PATH
 typedef struct loading {
     served *v;
     tri_inputs inputs;
-    int need_labels;
-    int part; /* TRI_PART_ASKED_ALL, ... */
+    int need_labels, part; /* part: TRI_PART_ASKED_ALL, ... */
 } loading;
 
 static tri_status load_data(void *context) {
@@ -74,10 +75,9 @@ static tri_status count_trained(const served *v, const tri_log *log, int64_t *ro
         tri__say(log, TRI_LOG_WARN, "the model was trained on all %lld rows of %s: %s", (long long)*rows, v->table,
                  advice);
     else if (*rows > 0) /* a few are normal: e.g. rows without a text are often equal */
-        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO,
-                 "%s%lld of the %lld rows of %s equal rows that the model "
-                 "was trained on: %s",
-                 sample.seen < v->data->n ? "about " : "", (long long)*rows, (long long)v->data->n, v->table, advice);
+        tri__say(log, 10 * *rows >= v->data->n ? TRI_LOG_WARN : TRI_LOG_INFO, "%s%lld of the %lld rows of %s equal "
+                 "rows that the model was trained on: %s", sample.seen < v->data->n ? "about " : "", (long long)*rows,
+                 (long long)v->data->n, v->table, advice);
     return TRI_OK;
 }
 
@@ -117,34 +117,31 @@ static tri_status find_rows(const served *v, tri_predictions *out) {
     tri_fields fields;
     const int64_t *part = v->data->row;
     int64_t rows = tri__table_rows(out->table), n = 0;
-    float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
+    TRI_OWNED(tri__free_at) float *numbers = malloc(((size_t)v->opened.preprocess->width + 1) * sizeof *numbers);
     out->row = malloc(((size_t)rows + 1) * sizeof *out->row);
     int has_labels = v->data->labels != NULL;
-    tri_status status = numbers && out->row ? tri__fields_find(out->table, v->opened.preprocess, has_labels, &fields)
-                                            : tri__fail(TRI_RESOURCE, "out of memory");
-    for (int64_t row = 0; status == TRI_OK && row < rows; row++) {
+    if (!numbers || !out->row) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__fields_find(out->table, v->opened.preprocess, has_labels, &fields));
+    for (int64_t row = 0; row < rows; row++) {
         tri_bad_field bad;
         int is_labelled = !has_labels || tri__label_read(&fields, row, NULL);
         if (is_labelled && tri__fields_numbers(&fields, row, numbers, &bad)) out->row[n++] = row;
         tri__rows_passed(out->table, row);
     }
-    if (status == TRI_OK) tri__fields_free(&fields);
-    free(numbers);
-    if (status == TRI_OK) status = tri__table_check(out->table);
+    tri__fields_free(&fields);
+    TRI_TRY(tri__table_check(out->table));
     for (int64_t i = 0; part && i < v->data->n && part[i] < n; i++) out->row[i] = out->row[part[i]];
     int is_same = part ? !v->data->n || part[v->data->n - 1] < n : n == v->data->n;
-    if (status == TRI_OK && !is_same)
-        status = tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
-                           tri__table_path(out->table));
-    return status;
+    if (is_same) return TRI_OK;
+    return tri__fail(TRI_IO, "%s changed while it was read; start again when it is complete",
+                     tri__table_path(out->table));
 }
 
 /* Finds the table's columns and rows. Called before computing, so that a missing column fails early. */
 static tri_status join(const served *v, const tri_settings *asked, const tri_texts *columns, const char *option,
                        tri_predictions *out) {
     tri_table_options options = {.threads = tri__threads(&v->opened.settings),
-                                 .bad_rows = (tri_bad_rows)asked->bad_rows,
-                                 .tables = asked->tables};
+                                 .bad_rows = (tri_bad_rows)asked->bad_rows, .tables = asked->tables};
     TRI_TRY(tri__separator_parse(v->opened.settings.separator, &options.separator));
     TRI_TRY(tri__table_open(v->table, &options, &out->table));
     TRI_TRY(find_columns(columns, option, out));
@@ -171,10 +168,9 @@ static tri_status check_probs(const served *v) {
             return tri__fail(TRI_NOTFINITE, "%s: the prediction for row %lld of the data is not finite",
                              tri__checkpoint_path(v->opened.checkpoint), (long long)(i / classes) + 1);
         else if (!isfinite(v->probs[i]))
-            return tri__fail(TRI_NOTFINITE,
-                             "%s: the probability of class \"%.40s\" in row %lld of the data is not finite",
-                             tri__checkpoint_path(v->opened.checkpoint), v->opened.preprocess->label[i % classes],
-                             (long long)(i / classes) + 1);
+            return tri__fail(TRI_NOTFINITE, "%s: the probability of class \"%.40s\" in row %lld of the data is not "
+                             "finite", tri__checkpoint_path(v->opened.checkpoint),
+                             v->opened.preprocess->label[i % classes], (long long)(i / classes) + 1);
     return TRI_OK;
 }
 
@@ -220,10 +216,9 @@ static void say_decision(const tri_log *log, const served *v) {
     if (d->has_threshold || d->temperature != 1)
         tri__say(log, TRI_LOG_INFO, "temperature %.4g%s", d->temperature, from);
     if (tri__json_is_integer(at) && tri__json_integer_value(at) != step)
-        tri__say(log, TRI_LOG_WARN,
-                 "temperature and threshold were fitted at step %lld, and this checkpoint is of step %lld, after which "
-                 "there was no validation",
-                 (long long)tri__json_integer_value(at), (long long)step);
+        tri__say(log, TRI_LOG_WARN, "temperature and threshold were fitted at step %lld, and this checkpoint is of "
+                 "step %lld, after which there was no validation", (long long)tri__json_integer_value(at),
+                 (long long)step);
 }
 
 /* Prints which checkpoint is used; for a run folder, also why. */
@@ -236,10 +231,9 @@ static void say_model(const tri_log *log, const char *asked, const served *v) {
     if (chosen) (void)tri__checkpoint_best(run, &best);
     int is_best = chosen && best == tri__checkpoint_step(v->opened.checkpoint);
     int is_trial = chosen && strchr(path + strlen(asked) + 1, '/') != NULL; /* asked for a sweep */
-    tri__say(log, TRI_LOG_INFO, "%s%s%s%s", path,
-             !chosen ? "" : is_best ? ", the best of the run by validation " : ", the newest of the run",
-             is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "",
-             is_trial ? ", which is the sweep's best trial" : "");
+    const char *by = is_best ? tri__best_name((tri_best_by)v->opened.settings.best_by) : "";
+    const char *why = !chosen ? "" : is_best ? ", the best of the run by validation " : ", the newest of the run";
+    tri__say(log, TRI_LOG_INFO, "%s%s%s%s", path, why, by, is_trial ? ", which is the sweep's best trial" : "");
     say_decision(log, v);
 }
 
@@ -296,14 +290,11 @@ static tri_status evaluate(const tri_settings *asked, const tri_eval_options *op
     if (v->opened.place.rank > 0) return TRI_OK;
     say_model(log, asked->checkpoint, v);
     const tri_reals *weights = &v->opened.settings.model.class_weights;
-    const tri_label_set classes = {.n = v->opened.preprocess->n_classes,
-                                   .label = v->opened.preprocess->label,
-                                   .weights = weights->n ? weights->at : NULL,
-                                   .numbers = v->opened.preprocess->target ? &v->opened.numbers : NULL,
-                                   .positive = v->positive};
+    const tri_preprocess *p = v->opened.preprocess;
+    const tri_label_set classes = {.n = p->n_classes, .label = p->label, .weights = weights->n ? weights->at : NULL,
+                                   .numbers = p->target ? &v->opened.numbers : NULL, .positive = v->positive};
     TRI_TRY(score(v, &classes, options->bootstrap, out));
-    out->decision = v->opened.decision;
-    out->decision.from = NULL; /* the model's, which is closed */
+    out->decision = v->opened.decision, out->decision.from = NULL; /* the model's, which is closed */
     out->fitted = tri__json_deep_copy(v->opened.fitted);
     out->unseen = v->data->unseen ? tri__json_deep_copy(v->data->unseen) : tri__json_array();
     if ((v->opened.fitted && !out->fitted) || !out->unseen) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -335,13 +326,11 @@ static tri_status keep_judged(served *v, tri_judged *kept) {
 
 tri_status tri__eval_model(const tri_settings *asked, const tri_eval_options *options, tri_world *world,
                            const tri_log *log, tri_evaluation *out, tri_judged *kept) {
-    served *v = calloc(1, sizeof *v); /* large */
+    TRI_OWNED(close_served) served *v = calloc(1, sizeof *v); /* large */
     *out = (tri_evaluation){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = evaluate(asked, options, world, log, v, out);
-    if (status == TRI_OK && kept && v->opened.place.rank == 0) status = keep_judged(v, kept);
-    close_served(v);
-    return status;
+    TRI_TRY(evaluate(asked, options, world, log, v, out));
+    return kept && v->opened.place.rank == 0 ? keep_judged(v, kept) : TRI_OK;
 }
 
 void tri__evaluation_free(tri_evaluation *evaluation) {
@@ -349,11 +338,10 @@ void tri__evaluation_free(tri_evaluation *evaluation) {
         tri__scores_free(&evaluation->member[i].scores);
         free(evaluation->member[i].folder);
     }
-    free(evaluation->member);
     tri__scores_free(&evaluation->scores);
     tri__intervals_free(&evaluation->intervals);
     for (int i = 0; i < evaluation->n_by; i++) tri__grouped_free(&evaluation->by[i]);
-    free(evaluation->by);
+    TRI_FREE(evaluation->member, evaluation->by);
     tri__json_decref(evaluation->fitted);
     tri__json_decref(evaluation->unseen);
     *evaluation = (tri_evaluation){0};
@@ -366,9 +354,8 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
         return tri__fail(TRI_USAGE, "--top-k: the model predicts %s, not classes: leave it out",
                          v->opened.preprocess->separator ? "several labels" : "numbers");
     if (options->uncertain && tri__preprocess_is_number(v->opened.preprocess) && !v->opened.numbers.level)
-        return tri__fail(TRI_USAGE,
-                         "--uncertain: the model predicts one number, whose intervals are all as wide: leave "
-                         "it out, or train with task quantiles, which are further apart where less is known");
+        return tri__fail(TRI_USAGE, "--uncertain: the model predicts one number, whose intervals are all as wide: "
+                         "leave it out, or train with task quantiles, which are further apart where less is known");
     if (options->top_k > v->opened.preprocess->n_classes)
         return tri__fail(TRI_USAGE, "--top-k %lld: the model has %d classes", (long long)options->top_k,
                          v->opened.preprocess->n_classes);
@@ -383,46 +370,35 @@ static tri_status predict(const tri_settings *asked, tri_world *world, const tri
 
 tri_status tri__predict_model(const tri_settings *asked, tri_world *world, const tri_predict_options *options,
                               const tri_log *log, tri_predictions *out) {
-    served *v = calloc(1, sizeof *v);
+    TRI_OWNED(close_served) served *v = calloc(1, sizeof *v);
     *out = (tri_predictions){0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = predict(asked, world, options, log, v, out);
-    if (status == TRI_OK) status = tri__output_names(&v->opened, &out->label);
-    if (status == TRI_OK) {
-        out->n = v->data->n, out->n_classes = tri__outputs(&v->opened), out->decision = v->opened.decision;
-        out->is_number = tri__preprocess_is_number(v->opened.preprocess);
-        out->n_levels = v->opened.numbers.level ? v->opened.numbers.n : 0;
-        out->separator = TRI_GIVE(v->opened.preprocess->separator), out->from = TRI_GIVE(v->opened.from);
-        if (!out->is_number) out->probs = v->probs, v->probs = NULL;
-        else status = TRI_NEW(out->probs, out->n * out->n_classes + 1, "the predictions");
-        if (out->is_number && status == TRI_OK)
-            tri__output_rows(&v->opened, v->probs, out->n, out->probs);
-    }
-    close_served(v);
-    return status;
+    TRI_TRY(predict(asked, world, options, log, v, out));
+    TRI_TRY(tri__output_names(&v->opened, &out->label));
+    out->n = v->data->n, out->n_classes = tri__outputs(&v->opened), out->decision = v->opened.decision;
+    out->is_number = tri__preprocess_is_number(v->opened.preprocess);
+    out->n_levels = v->opened.numbers.level ? v->opened.numbers.n : 0;
+    out->separator = TRI_GIVE(v->opened.preprocess->separator), out->from = TRI_GIVE(v->opened.from);
+    if (!out->is_number) out->probs = TRI_GIVE(v->probs);
+    else TRI_TRY(TRI_NEW(out->probs, out->n * out->n_classes + 1, "the predictions"));
+    if (out->is_number) tri__output_rows(&v->opened, v->probs, out->n, out->probs);
+    return TRI_OK;
 }
 
 tri_status tri__part_rows(const tri_settings *asked, const tri_log *log, tri_table **table, int64_t **row, int64_t *n) {
-    served *v = calloc(1, sizeof *v);
-    tri_predictions found = {0};
+    TRI_OWNED(close_served) served *v = calloc(1, sizeof *v);
+    TRI_OWNED(tri__predictions_free) tri_predictions found = {0};
     if (!v) return tri__fail(TRI_RESOURCE, "out of memory");
-    tri_status status = open_served(asked, NULL, log, 0, v);
-    if (status == TRI_OK) status = join(v, asked, &(const tri_texts){0}, "", &found);
-    if (status == TRI_OK) {
-        *table = found.table, *row = found.row, *n = v->data->n;
-        found.table = NULL, found.row = NULL;
-    }
-    tri__predictions_free(&found);
-    close_served(v);
-    return status;
+    TRI_TRY(open_served(asked, NULL, log, 0, v));
+    TRI_TRY(join(v, asked, &(const tri_texts){0}, "", &found));
+    *table = TRI_GIVE(found.table), *row = TRI_GIVE(found.row), *n = v->data->n;
+    return TRI_OK;
 }
 
 void tri__predictions_free(tri_predictions *predictions) {
     for (int i = 0; i < predictions->n_classes; i++) free(predictions->label[i]);
-    free(predictions->label);
-    free(predictions->probs);
     tri__table_close(predictions->table);
-    free(predictions->row);
-    TRI_FREE(predictions->column, predictions->separator, predictions->from);
+    TRI_FREE(predictions->label, predictions->probs, predictions->row, predictions->column, predictions->separator,
+             predictions->from);
     *predictions = (tri_predictions){0};
 }

@@ -47,8 +47,7 @@ static tri_status find_inputs(tri_table_rows *rows) {
     const tri_model_facts *f = rows->facts;
     size_t inputs = (size_t)(f->n_texts + f->n_columns), members = (size_t)f->n_columns;
     for (int t = 0; t < f->n_texts; t++) members += (size_t)f->text[t].n;
-    rows->input = malloc(inputs * sizeof *rows->input);
-    rows->member = malloc(members * sizeof *rows->member);
+    rows->input = malloc(inputs * sizeof *rows->input), rows->member = malloc(members * sizeof *rows->member);
     if (!rows->input || !rows->member) return no_memory();
     for (int t = 0; t < f->n_texts; t++) add_input(rows, 1, f->text[t].at, f->text[t].n);
     for (int c = 0; c < f->n_columns; c++) add_input(rows, 0, &f->column[c]->name, 1);

@@ -26,9 +26,8 @@ static void put_line(tri_buffer *out, const tri_http_record *record) {
 
 void tri__access_add(tri_access_log *log, const tri_http_record *record) {
     if (log->fd < 0) return;
-    pthread_mutex_lock(&log->mutex);
+    TRI_LOCKED(&log->mutex);
     if (log->lines.size < MOST) put_line(&log->lines, record);
-    pthread_mutex_unlock(&log->mutex);
 }
 
 void tri__access_tick(tri_access_log *log) {

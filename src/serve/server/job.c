@@ -21,13 +21,11 @@ typedef struct job {
 
 const char *tri__label_of(const tri_prediction *told, int64_t row, tri_buffer *space) {
     const tri_model_facts *facts = told->facts;
-    if (facts->separator) {
-        space->size = 0;
-        tri__decision_labels(facts->decision, facts->label, facts->n_classes, told->probs + row * facts->n_classes,
-                             facts->separator, space);
-        return space->failed || !space->size ? "" : space->text;
-    }
-    return facts->label[tri__decision_class(facts->decision, told->probs + row * facts->n_classes, facts->n_classes)];
+    const float *probs = told->probs + row * facts->n_classes;
+    if (!facts->separator) return facts->label[tri__decision_class(facts->decision, probs, facts->n_classes)];
+    space->size = 0;
+    tri__decision_labels(facts->decision, facts->label, facts->n_classes, probs, facts->separator, space);
+    return space->failed || !space->size ? "" : space->text;
 }
 
 void tri__put_probability(tri_buffer *out, const char *before, float probability) {
@@ -50,11 +48,9 @@ static const struct {
     const char *type;
     tri_wire_form form;
 } media[] = {
-    {"application/json", TRI_ROWS_JSON},         {"application/jsonlines", TRI_ROWS_LINES},
-    {"text/csv", TRI_ROWS_CSV},                  {"application/x-jsonlines", TRI_ROWS_LINES},
-    {"application/x-ndjson", TRI_ROWS_LINES},    {"application/jsonl", TRI_ROWS_LINES},
-    {"application/csv", TRI_ROWS_CSV},
-};
+    {"application/json", TRI_ROWS_JSON}, {"application/jsonlines", TRI_ROWS_LINES}, {"text/csv", TRI_ROWS_CSV},
+    {"application/x-jsonlines", TRI_ROWS_LINES}, {"application/x-ndjson", TRI_ROWS_LINES},
+    {"application/jsonl", TRI_ROWS_LINES}, {"application/csv", TRI_ROWS_CSV}};
 
 /* The form of the media type at the beginning of `text`, up to a comma or its parameters. */
 static int find_media(const char *text, tri_wire_form *out) {
@@ -110,9 +106,8 @@ static void job_free(job *j) {
 
 static void finish(void *context, tri_exchange *exchange) {
     job *j = context;
-    if (j->status != TRI_OK) {
-        refuse(exchange, j->status, j->error ? j->error : "out of memory");
-    } else {
+    if (j->status != TRI_OK) refuse(exchange, j->status, j->error ? j->error : "out of memory");
+    else {
         tri_buffer out = {0};
         size_t json = j->protocol->render(&j->told, &out);
         if (json) tri__exchange_add_copy(exchange, binary_header, TRI_TEXT(24, "%zu", json));
@@ -229,10 +224,8 @@ int tri__ask_take(tri_server *server, tri_exchange *exchange, const tri_live *li
     tri_status status = protocol->parse(&in, ask);
     if (status == TRI_OK) status = read_query(exchange, ask);
     int taken = !refuse_ask(server, exchange, status, ask);
-    if (taken && (status = encode(server, live, ask, encoded)) != TRI_OK) {
-        refuse_rows(exchange, live, ask, status);
-        taken = 0;
-    }
+    if (taken && (status = encode(server, live, ask, encoded)) != TRI_OK)
+        refuse_rows(exchange, live, ask, status), taken = 0;
     if (!taken) tri__ask_free(ask);
     return taken;
 }

@@ -6,9 +6,9 @@ static const int codes[TRI_METRIC_CODES] = {200, 400, 401, 403, 404, 405, 406, 4
                                             415, 422, 424, 429, 431, 500, 503, 0,   -1};
 
 /* Upper bounds; seconds, or units. Ends at a 0. */
-static const double seconds_bounds[TRI_METRIC_BUCKETS + 1] = {0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.004, 0.006,
-                                                              0.008,  0.012,   0.016,  0.024, 0.032, 0.048, 0.064,
-                                                              0.1,    0.25,    0.5,    1,     2.5,   10};
+static const double seconds_bounds[TRI_METRIC_BUCKETS + 1] = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.004, 0.006, 0.008, 0.012, 0.016, 0.024, 0.032, 0.048, 0.064, 0.1, 0.25,
+    0.5, 1, 2.5, 10};
 static const double rows_bounds[TRI_METRIC_BUCKETS + 1] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 static const double tokens_bounds[TRI_METRIC_BUCKETS + 1] = {16,   32,   64,   128,  256,   512,
                                                              1024, 2048, 4096, 8192, 16384, 32768, 65536};
@@ -70,10 +70,8 @@ static void put_requests(const tri_server *server, tri_buffer *out) {
     for (int r = 0; r <= TRI_METRIC_ROUTES; r++)
         for (int c = 0; c < TRI_METRIC_CODES; c++) {
             uint64_t n = atomic_load(&metrics->requests[r][c]);
-            char code[16];
+            const char *code = codes[c] > 0 ? TRI_TEXT(16, "%d", codes[c]) : codes[c] ? "other" : "499";
             if (!n) continue;
-            if (codes[c] > 0) snprintf(code, sizeof code, "%d", codes[c]);
-            else snprintf(code, sizeof code, "%s", codes[c] == 0 ? "499" : "other");
             tri__buffer_put(out, "trident_requests_total{route=\"%s\",code=\"%s\"} %llu\n",
                             r < TRI_METRIC_ROUTES ? server->routes[r].path : "other", code, (unsigned long long)n);
         }

@@ -26,10 +26,9 @@ static tri_status count(const tri_json *list, const char *where, const char *tex
                         size_t *numbers) {
     *values = *numbers = 0;
     tri__json_each(list, i, item) {
-        if (tri__json_is_string(item) && text_column) {
-            ++*values;
-            continue;
-        }
+        int is_text = tri__json_is_string(item) && text_column;
+        *values += is_text;
+        if (is_text) continue;
         if (!tri__json_is_object(item))
             return tri__fail(TRI_USAGE, "%s, row %zu: an object {\"column\": value, ...} is expected%s", where, i + 1,
                              text_column ? ", or a text" : "");
@@ -50,8 +49,7 @@ static void fill_value(const tri_json *value, const char *column, char **text, t
     if (tri__json_is_string(value)) {
         out->value = tri__json_string_value(value), out->length = tri__json_string_length(value);
     } else if (!tri__json_is_null(value)) {
-        out->value = *text, out->length = put_number(value, *text);
-        out->number = tri__json_is_number(value);
+        out->value = *text, out->length = put_number(value, *text), out->number = tri__json_is_number(value);
         *text += NUMBER;
     }
 }

@@ -30,14 +30,9 @@ static void docs(void *context, tri_exchange *exchange) {
 
 /* The page is a constant; what it shows comes from /info, with a key where one is needed. */
 static const tri_http_route own[] = {
-    {"POST", "/tokenize", tri__handle_tokenize, 0, 0},
-    {"GET", "/health", tri__handle_ready, 1, 1},
-    {"GET", "/info", tri__handle_info, 0, 0},
-    {"GET", "/metrics", tri__handle_metrics, 0, 1},
-    {"GET", "/docs", docs, 1, 0},
-    {"GET", "/", page, 1, 0},
-    {0},
-};
+    {"POST", "/tokenize", tri__handle_tokenize, 0, 0}, {"GET", "/health", tri__handle_ready, 1, 1},
+    {"GET", "/info", tri__handle_info, 0, 0}, {"GET", "/metrics", tri__handle_metrics, 0, 1},
+    {"GET", "/docs", docs, 1, 0}, {"GET", "/", page, 1, 0}, {0}};
 
 /* TRI_PROTOCOLS(X) is X(NAME) for each file protocols/NAME.c: the Makefile makes it of the files that there are. */
 #define DECLARE(name) extern const tri_http_route tri__routes_##name[];

@@ -4,11 +4,9 @@
 /* ---- models ---- */
 
 tri_live *tri__server_use(tri_server *server, tri_served *served) {
-    pthread_mutex_lock(&server->mutex);
-    tri_live *live = served->live;
-    live->users++;
-    pthread_mutex_unlock(&server->mutex);
-    return live;
+    TRI_LOCKED(&server->mutex);
+    served->live->users++;
+    return served->live;
 }
 
 tri_live *tri__server_find(tri_server *server, tri_exchange *exchange, const char *name) {
@@ -22,9 +20,8 @@ tri_live *tri__server_find(tri_server *server, tri_exchange *exchange, const cha
 }
 
 void tri__server_release(tri_server *server, tri_live *live) {
-    pthread_mutex_lock(&server->mutex);
+    TRI_LOCKED(&server->mutex);
     if (--live->users == 0) pthread_cond_broadcast(&server->unused);
-    pthread_mutex_unlock(&server->mutex);
 }
 
 static void unload(tri_live *live) {
@@ -42,8 +39,7 @@ static tri_status load(const tri_server *server, const tri_served *served, int p
     TRI_OWNED(live_drop) tri_live *live = NULL;
     *out = NULL;
     TRI_TRY(TRI_NEW(live, 1, "a model"));
-    asked.checkpoint = (char *)served->run;
-    batching.polite = polite, live->name = served->name;
+    asked.checkpoint = (char *)served->run, batching.polite = polite, live->name = served->name;
     TRI_TRY(tri__model_open(&asked, &batching, server->log, &live->model));
     const tri_model_facts *facts = live->facts = tri__model_facts(live->model);
     if (facts->n_texts == 1 && facts->text->n == 1) live->text_column = facts->text->at[0];
@@ -72,11 +68,9 @@ static tri_status start(tri_server *server) {
         TRI_TRY(load(server, &server->served[i], 0, &server->served[i].live));
     }
     TRI_TRY(tri__routes_make(&server->routes));
-    server->options.http.routes = server->routes;
-    server->options.http.context = server;
-    server->options.http.done = done;
-    server->options.http.tick = tick;
-    TRI_TRY(tri__http_start(&server->options.http, &server->http));
+    tri_http_options *http = &server->options.http;
+    http->routes = server->routes, http->context = server, http->done = done, http->tick = tick;
+    TRI_TRY(tri__http_start(http, &server->http));
     server->address = tri__http_url(server->http);
     return server->address ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
@@ -125,8 +119,7 @@ static tri_status reload(tri_server *server, tri_served *served) {
     double begin = tri__clock();
     TRI_TRY(load(server, served, 1, &fresh));
     pthread_mutex_lock(&server->mutex);
-    old = served->live;
-    served->live = fresh;
+    old = served->live, served->live = fresh;
     while (old->users) pthread_cond_wait(&server->unused, &server->mutex);
     pthread_mutex_unlock(&server->mutex);
     tri__say(server->log, TRI_LOG_INFO, "model %s is now %s, step %lld, loaded in %.2f s (before: step %lld)",

@@ -9,10 +9,9 @@ void tri__server_unseen(tri_server *server, tri_live *live, const tri_encoded *e
     for (int c = 0; c < live->facts->n_columns; c++) {
         tri_unseen *to = &live->unseen[c];
         if (seen[c].unseen && !to->unseen)
-            tri__say(server->log, TRI_LOG_WARN,
-                     "model %s: requests have values in column \"%.80s\" that training did not have%s, for example "
-                     "\"%s\"; they count as unknown. This is said once; /metrics and /info go on counting",
-                     live->name, live->facts->column[c]->name,
+            tri__say(server->log, TRI_LOG_WARN, "model %s: requests have values in column \"%.80s\" that training did "
+                     "not have%s, for example \"%s\"; they count as unknown. This is said once; /metrics and /info go "
+                     "on counting", live->name, live->facts->column[c]->name,
                      live->facts->column[c]->joined ? " or joined as rare" : "", seen[c].example[0]);
         tri__unseen_join(to, &seen[c]);
     }

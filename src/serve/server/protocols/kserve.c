@@ -15,20 +15,12 @@ typedef struct datatype {
     int64_t least, most;        /* of integers */
 } datatype;
 static const datatype types[] = {
-    {"BYTES", TEXT, 4, 0, 0},
-    {"FP32", REAL, 4, 0, 0},
-    {"FP64", REAL, 8, 0, 0},
-    {"FP16", REAL, 2, 0, 0},
-    {"INT64", INTEGER, 8, INT64_MIN, INT64_MAX},
-    {"INT32", INTEGER, 4, INT32_MIN, INT32_MAX},
-    {"INT16", INTEGER, 2, INT16_MIN, INT16_MAX},
-    {"INT8", INTEGER, 1, INT8_MIN, INT8_MAX},
-    {"UINT8", INTEGER, 1, 0, UINT8_MAX},
-    {"UINT16", INTEGER, 2, 0, UINT16_MAX},
-    {"UINT32", INTEGER, 4, 0, UINT32_MAX},
+    {"BYTES", TEXT, 4, 0, 0}, {"FP32", REAL, 4, 0, 0}, {"FP64", REAL, 8, 0, 0}, {"FP16", REAL, 2, 0, 0},
+    {"INT64", INTEGER, 8, INT64_MIN, INT64_MAX}, {"INT32", INTEGER, 4, INT32_MIN, INT32_MAX},
+    {"INT16", INTEGER, 2, INT16_MIN, INT16_MAX}, {"INT8", INTEGER, 1, INT8_MIN, INT8_MAX},
+    {"UINT8", INTEGER, 1, 0, UINT8_MAX}, {"UINT16", INTEGER, 2, 0, UINT16_MAX}, {"UINT32", INTEGER, 4, 0, UINT32_MAX},
     {"UINT64", INTEGER, 8, 0, INT64_MAX}, /* larger ones are not read */
-    {"BOOL", TRUTH, 1, 0, 0},
-};
+    {"BOOL", TRUTH, 1, 0, 0}};
 
 /* Bytes of binary tensors, in the order of the inputs. */
 typedef struct binary {
@@ -165,20 +157,17 @@ static tri_status binary_value(tensor *t, size_t i, tri_json **out) {
 static tri_status value_in_list(const tensor *t, size_t i, tri_json **out) {
     const tri_json *value = tri__json_at(t->data, i);
     if (tri__json_is_array(value) && tri__json_size(value) == 1) value = tri__json_at(value, 0);
-    int is_integer = tri__json_is_integer(value), fits = 1;
+    tensor_kind kind = t->type->kind;
+    int is_integer = tri__json_is_integer(value);
     int64_t number = tri__json_integer_value(value);
     double real = tri__json_real_value(value);
-    switch (t->type->kind) {
-    case TEXT: fits = tri__json_is_string(value); break;
-    case INTEGER: fits = is_integer; break;
-    case REAL: fits = tri__json_is_number(value); break;
-    case TRUTH: fits = tri__json_is_boolean(value); break;
-    }
-    int is_wide = t->type->kind == INTEGER && fabs(real) >= 0x1p63; /* more than 64 bits, which no integer has */
-    if (is_wide || (is_integer && t->type->kind == INTEGER && (number < t->type->least || number > t->type->most)))
+    int fits = kind == TEXT ? tri__json_is_string(value) : kind == INTEGER ? is_integer
+               : kind == REAL ? tri__json_is_number(value) : tri__json_is_boolean(value);
+    int is_wide = kind == INTEGER && fabs(real) >= 0x1p63; /* more than 64 bits, which no integer has */
+    if (is_wide || (is_integer && kind == INTEGER && (number < t->type->least || number > t->type->most)))
         return bad_value(t, i, "is out of the range that is read of");
     if (!fits && !tri__json_is_null(value)) return bad_value(t, i, "is not of its datatype,"); /* null: missing */
-    if (!is_integer && t->type->kind == REAL && !tri__json_is_null(value)) return real_of(t, i, real, out);
+    if (!is_integer && kind == REAL && !tri__json_is_null(value)) return real_of(t, i, real, out);
     *out = tri__json_incref((tri_json *)value);
     return TRI_OK;
 }
@@ -194,9 +183,8 @@ static tri_status spread(tensor *t, tri_json *rows) {
         TRI_TRY(t->data ? value_in_list(t, i, &value) : binary_value(t, i, &value));
         if (tri__json_set_new(tri__json_at(rows, i), t->name, value)) return tri__fail(TRI_RESOURCE, "out of memory");
     }
-    return t->bytes.left ? tri__fail(TRI_USAGE, "input \"%.100s\": %zu bytes are left of its binary data", t->name,
-                                     t->bytes.left)
-                         : TRI_OK;
+    if (!t->bytes.left) return TRI_OK;
+    return tri__fail(TRI_USAGE, "input \"%.100s\": %zu bytes are left of its binary data", t->name, t->bytes.left);
 }
 
 static tri_status parse_inputs(const tri_json *inputs, binary *rest, tri_json *rows) {
@@ -278,10 +266,9 @@ static void put_output(const tri_prediction *told, int is_label, tri_buffer *spa
         return;
     }
     tri__buffer_put(out, "\"data\":[");
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         if (is_label) tri__put_string(out, i ? "," : "", tri__label_of(told, i, space));
         else tri__put_probability(out, i ? "," : "", told->probs[i]);
-    }
     tri__buffer_put(out, "]}");
 }
 
@@ -370,11 +357,6 @@ static void alive(void *context, tri_exchange *exchange) {
 }
 
 const tri_http_route tri__routes_kserve[] = {
-    {"POST", "/v2/models/*/infer", infer, 0, 0},
-    {"GET", "/v2/health/live", alive, 1, 1},
-    {"GET", "/v2/health/ready", tri__handle_ready, 1, 1},
-    {"GET", "/v2", say_server, 0, 0},
-    {"GET", "/v2/models/*", say_model, 0, 0},
-    {"GET", "/v2/models/*/ready", say_ready, 0, 1},
-    {0},
-};
+    {"POST", "/v2/models/*/infer", infer, 0, 0}, {"GET", "/v2/health/live", alive, 1, 1},
+    {"GET", "/v2/health/ready", tri__handle_ready, 1, 1}, {"GET", "/v2", say_server, 0, 0},
+    {"GET", "/v2/models/*", say_model, 0, 0}, {"GET", "/v2/models/*/ready", say_ready, 0, 1}, {0}};

@@ -49,9 +49,8 @@ static tri_status parse_parameters(const tri_json *of, tri_ask *out) {
 
 static tri_status check_members(const tri_json *root) {
     static const char *const known[] = {"inputs", "parameters", "truncate", "raw_scores", "truncation_direction"};
-    const tri_json *value;
     TRI_TRY(check_names(root, "the request", known, sizeof known / sizeof *known));
-    value = tri__json_get(root, "truncation_direction");
+    const tri_json *value = tri__json_get(root, "truncation_direction");
     if (value && !tri__json_is_null(value) &&
         (!tri__json_is_string(value) || strcasecmp(tri__json_string_value(value), "right")))
         return tri__fail(TRI_USAGE, "\"truncation_direction\": texts are cut at their end: \"Right\" is expected");
