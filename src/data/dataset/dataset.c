@@ -266,14 +266,6 @@ static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_or
     return TRI_OK;
 }
 
-/* part: new memory, [rows of the table]. */
-static tri_status divide(const tri_dataset_spec *spec, const tri_table *table, const tri_preprocess *preprocess,
-                         uint8_t **part) {
-    *part = malloc((size_t)tri__table_rows(table) + 1);
-    if (!*part) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    return tri__division_find(table, spec->parts, preprocess, *part);
-}
-
 static void end_built(tri_built *built) {
     tri__bad_list_free(&built->bad);
     tri__json_decref(built->unseen);
@@ -283,7 +275,7 @@ static void end_built(tri_built *built) {
 static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
                        const tri_store_origin *origin, uint64_t stamp, whole *w, tri_preprocess **fitted) {
     TRI_OWNED(end_built) tri_built built = {0};
-    TRI_OWNED(tri__free_at) uint8_t *part = NULL;
+    TRI_OWNED(tri__free_at) uint8_t *part = NULL; /* [rows of the table] */
     TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     TRI_OWNED(tri__store_writer_drop) tri_store_writer *writer = NULL;
     tri_table_options options = {.threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator,
@@ -291,7 +283,9 @@ static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *
     TRI_TRY(tri__table_open(spec->path, &options, &table));
     if (fit) TRI_TRY(tri__preprocess_fit(table, fit, spec->threads, fitted));
     const tri_preprocess *preprocess = fit ? *fitted : spec->preprocess;
-    if (spec->parts) TRI_TRY(divide(spec, table, preprocess, &part));
+    if (spec->parts && !(part = malloc((size_t)tri__table_rows(table) + 1)))
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    if (spec->parts) TRI_TRY(tri__division_find(table, spec->parts, preprocess, part));
     if (spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
     if (path) TRI_TRY(prepare_cache(spec, origin));
     TRI_TRY(tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer));

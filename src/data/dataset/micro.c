@@ -181,15 +181,11 @@ void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro) {
         int64_t at = micro->tokens[t], sequences = is_windowed(spec) ? micro->windows[t] : micro->n;
         int64_t rows = rounded(spec, at, sequences);
         place_sequences(&spec->capacity[t], micro, t, sequences);
-        if (spec->ring) {
-            spread(spec, micro, t, sequences, rows, 1, micro->ids[t]);
-            spread(spec, micro, t, sequences, rows, 1, micro->pos[t]);
-            spread(spec, micro, t, sequences, rows, 2, micro->key[t]);
-            continue;
+        int32_t *const data[] = {micro->ids[t], micro->pos[t], micro->key[t]};
+        for (int i = 0; i < 3; i++) {
+            int width = i < 2 ? 1 : 2;
+            if (spec->ring) spread(spec, micro, t, sequences, rows, width, data[i]);
+            else memset(data[i] + width * at, 0, (size_t)(width * (rows - at)) * sizeof *data[i]);
         }
-        size_t more = (size_t)(rows - at);
-        memset(micro->ids[t] + at, 0, more * sizeof *micro->ids[t]);
-        memset(micro->pos[t] + at, 0, more * sizeof *micro->pos[t]);
-        memset(micro->key[t] + 2 * at, 0, 2 * more * sizeof *micro->key[t]);
     }
 }

@@ -255,14 +255,6 @@ static tri_status find_forms(const char *name, const tri_reading *reading, tri_c
     return TRI_OK;
 }
 
-/* How columns become vectors, of a version that has this key. */
-static tri_status parse_vectors(const tri_json *json, const char *name, tri_vectors *out) {
-    int which = choice(json, "vectors", vectors, 3);
-    if (which <= TRI_VECTORS_NONE) return tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
-    *out = (tri_vectors)which;
-    return TRI_OK;
-}
-
 static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {
     int mark = choice(json, "decimal_mark", marks, 2);
     if (mark < 0) return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
@@ -289,8 +281,11 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     if (version < BEFORE_READING || version > VERSION)
         return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
                          (long long)version, BEFORE_READING, VERSION);
-    if (version == WITH_VECTORS || (version >= CANONICAL && tri__json_get(json, "vectors")))
-        TRI_TRY(parse_vectors(json, name, &made->embedding));
+    if (version == WITH_VECTORS || (version >= CANONICAL && tri__json_get(json, "vectors"))) {
+        int which = choice(json, "vectors", vectors, 3);
+        if (which <= TRI_VECTORS_NONE) return tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
+        made->embedding = (tri_vectors)which;
+    }
     made->reading.decimal = '.';
     made->as_spelt = version < CANONICAL;
     if (version != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));

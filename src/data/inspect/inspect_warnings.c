@@ -69,19 +69,29 @@ static int64_t count_shared(const tri_tally *first, const tri_tally *second) {
     return shared;
 }
 
+/* Rows that two tables share; text: by that column, or -1: by all but `keys`. */
+static tri_status warn_shared(tri_inspector *in, const tri_tally *seen, int text, const char *keys) {
+    for (int a = 0; a < TRI_SPLITS; a++)
+        for (int b = a + 1; b < TRI_SPLITS; b++) {
+            int64_t shared = count_shared(&seen[a], &seen[b]);
+            char many[32], all[32];
+            const char *first = tri__split_name(a), *second = tri__split_name(b);
+            if (!shared) continue;
+            tri__text_count(shared, many), tri__text_count(in->out->split[b].rows, all);
+            TRI_TRY(text < 0 ? tri__inspect_warn(in, "duplicate_rows", -1, "%s of %s rows of %s equal a row of %s in "
+                                                 "every column%s", many, all, second, first, keys)
+                             : tri__inspect_warn(in, "duplicate_texts", text, "%s of %s rows of %s have a \"%s\" that "
+                                                 "also appears in %s", many, all, second, in->out->column[text].name,
+                                                 first));
+        }
+    return TRI_OK;
+}
+
 static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint8_t *counts) {
     tri_inspection *out = in->out;
     char keys[300], many[32], all[32];
     name_keys(out, counts, keys, sizeof keys);
-    for (int a = 0; a < TRI_SPLITS; a++)
-        for (int b = a + 1; b < TRI_SPLITS; b++) {
-            int64_t shared = count_shared(&seen[a], &seen[b]);
-            if (shared)
-                TRI_TRY(tri__inspect_warn(in, "duplicate_rows", -1,
-                                          "%s of %s rows of %s equal a row of %s in every column%s",
-                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
-                                          tri__split_name(b), tri__split_name(a), keys));
-        }
+    TRI_TRY(warn_shared(in, seen, -1, keys));
     int64_t again = out->split[out->base].rows - seen[out->base].n;
     if (again)
         TRI_TRY(tri__inspect_warn(in, "repeated_rows", -1, "%s of %s rows of %s equal an earlier one in every column%s",
@@ -128,19 +138,9 @@ static tri_status warn_duplicates(tri_inspector *in) {
 static tri_status warn_texts(tri_inspector *in) {
     tri_inspection *out = in->out;
     TRI_OWNED(end_tallies) tri_tally seen[TRI_SPLITS] = {0};
-    char many[32], all[32];
     if (out->primary < 0) return TRI_OK;
     TRI_TRY(tally_rows(in, NULL, out->primary, seen));
-    for (int a = 0; a < TRI_SPLITS; a++)
-        for (int b = a + 1; b < TRI_SPLITS; b++) {
-            int64_t shared = count_shared(&seen[a], &seen[b]);
-            if (shared)
-                TRI_TRY(tri__inspect_warn(in, "duplicate_texts", out->primary,
-                                          "%s of %s rows of %s have a \"%s\" that also appears in %s",
-                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
-                                          tri__split_name(b), out->column[out->primary].name, tri__split_name(a)));
-        }
-    return TRI_OK;
+    return warn_shared(in, seen, out->primary, "");
 }
 
 /* The first of `bad` values of a column of numbers that are none. */
