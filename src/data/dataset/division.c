@@ -13,9 +13,7 @@ int tri__division_count(const tri_division *spec) {
     return spec->folds ? spec->folds : spec->share[TRI_ROWS_TEST] > 0 ? 3 : 2;
 }
 
-static double share_of(const tri_division *spec, int part) {
-    return spec->folds ? 1.0 / spec->folds : spec->share[part];
-}
+static double share_of(const tri_division *of, int part) { return of->folds ? 1.0 / of->folds : of->share[part]; }
 
 tri_json *tri__division_json(const tri_division *spec) {
     return tri__json_pack("{s:[f, f, f], s:i, s:i, s:b, s:s*, s:I}", "shares", spec->share[0], spec->share[1],

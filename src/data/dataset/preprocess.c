@@ -104,9 +104,7 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
     return binned ? fit_bins(f, stats, values + rows, n) : TRI_OK;
 }
 
-static int most_categories(const fit *f) {
-    return f->spec->vectors ? TRI_CATEGORY_ROWS_MAX : TRI_CATEGORIES_MAX;
-}
+static int most_categories(const fit *f) { return f->spec->vectors ? TRI_CATEGORY_ROWS_MAX : TRI_CATEGORIES_MAX; }
 
 static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
     char what[480], more[240];

@@ -255,13 +255,6 @@ static tri_status find_forms(const char *name, const tri_reading *reading, tri_c
     return TRI_OK;
 }
 
-static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {
-    int mark = choice(json, "decimal_mark", marks, 2);
-    if (mark < 0) return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
-    to->decimal = marks[mark][0];
-    return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
-}
-
 static tri_status parse_further(const tri_json *list, const char *name, tri_texts text[static TRI_TEXTS_MAX]) {
     size_t n = tri__json_size(list);
     if (n && (!text[1].n || n > TRI_TEXTS_MAX - 2))
@@ -286,9 +279,11 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
         if (which <= TRI_VECTORS_NONE) return tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
         made->embedding = (tri_vectors)which;
     }
-    made->reading.decimal = '.';
-    made->as_spelt = version < CANONICAL;
-    if (version != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
+    int mark = version == BEFORE_READING ? 0 : choice(json, "decimal_mark", marks, 2);
+    if (mark < 0) return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
+    tri_texts *missing = &made->reading.missing;
+    made->reading.decimal = *marks[mark], made->as_spelt = version < CANONICAL;
+    if (version != BEFORE_READING) TRI_TRY(parse_texts(json, "missing_values", name, &missing->at, &missing->n));
     TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));
     TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
     TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));

@@ -193,10 +193,7 @@ static void bound(const tri_sampler *sampler, tri_sampler_maxima *out) {
 tri_status tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out) {
     *out = (tri_sampler_maxima){0};
     if (!sampler->shuffle && epochs > 1) epochs = 1;
-    if (epochs > 1 && sampler->data->n > TRI_MAXIMA_ROWS / epochs) {
-        bound(sampler, out);
-        return TRI_OK;
-    }
+    if (epochs > 1 && sampler->data->n > TRI_MAXIMA_ROWS / epochs) return bound(sampler, out), TRI_OK;
     for (int64_t epoch = 0; epoch < epochs; epoch++)
         for (int64_t k = 0; k < tri__sampler_batches(sampler); k++) {
             const int64_t *rows;

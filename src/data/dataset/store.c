@@ -26,9 +26,7 @@ typedef struct header {
     tri_store_origin origin;
     uint64_t file_bytes, body_hash; /* body: all after the header */
     int64_t rows, width;
-    struct {
-        uint64_t offset, bytes;
-    } section[TRI_SECTION_COUNT];
+    struct { uint64_t offset, bytes; } section[TRI_SECTION_COUNT];
     uint64_t zero[4]; /* pads the header to a multiple of ALIGN: every byte of a store is hashed */
     uint64_t header_hash;           /* of all before it */
 } header;

@@ -36,9 +36,7 @@ tri_json *tri__unseen_json(const char *column, const tri_unseen *unseen) {
 }
 
 /* Appends to a list: "a", "b" */
-static void put_list(char *out, size_t size, const char *text) {
-    tri__text_append(out, size, ", ", "\"%.60s\"", text);
-}
+static void put_list(char *out, size_t size, const char *text) { tri__text_append(out, size, ", ", "\"%.60s\"", text); }
 
 /* What training had in a column; returns whether it joined rare values of it. */
 static int known_values(const tri_preprocess *preprocess, const char *column, char *out, size_t size) {

@@ -128,9 +128,7 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
         if (tri__field_number(&in->reading, field, &value) == TRI_NUMBER_GOOD) {
             count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
             count->rising &= column->numbers == 0 || value > count->before;
-            count->before = value;
-            column->numbers++;
-            count->words++;
+            count->before = value, column->numbers++, count->words++;
         } else {
             count->words += tri__inspect_words(field, &pieces);
             count->pieces += pieces;
