@@ -20,8 +20,7 @@ typedef struct search {
 
 /* Takes folder/name. Fails when there is another already. */
 static tri_status take(search *s, const char *name) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, s->folder, name));
+    TRI_PATH(path, s->folder, name);
     if (s->out[0])
         return tri__fail(TRI_USAGE, "%s and %s: which one is meant? Keep one, or name the file", s->out, name);
     memcpy(s->out, path, sizeof path);
@@ -32,9 +31,8 @@ static tri_status take(search *s, const char *name) {
 static tri_status find_file(search *s, const char *name) {
     char ending[TRI_ENDING_BYTES];
     for (int i = 0; tri__table_ending(s->shared, i, ending); i++) {
-        char path[TRI_PATH_MAX], file[64];
-        snprintf(file, sizeof file, "%s%s", name, ending);
-        TRI_TRY(tri__path_join(path, s->folder, file));
+        const char *file = TRI_TEXT(64, "%s%s", name, ending);
+        TRI_PATH(path, s->folder, file);
         int there;
         TRI_TRY(tri__file_there(path, &there));
         if (there) TRI_TRY(take(s, file));
@@ -72,17 +70,14 @@ static tri_status find_parts(search *s, const char *name, char joint, const char
     if (other)
         return tri__fail(TRI_USAGE, "%s: %s is numbered like a part of a table, %s is not; move it, or name the files",
                          s->folder, first, other);
-    char pattern[TRI_PATH_MAX];
-    snprintf(pattern, sizeof pattern, "%s%c*%s", name, joint, ending);
-    return take(s, parts == 1 ? first : pattern);
+    return take(s, parts == 1 ? first : TRI_TEXT(TRI_PATH_MAX, "%s%c*%s", name, joint, ending));
 }
 
 /* All files of a folder inside: train/part-0.csv, train/data-00000-of-00002.arrow. */
 static tri_status find_inside(search *s, const char *name) {
-    char folder[TRI_PATH_MAX];
     TRI_OWNED(tri__names_free) tri_names files = {0};
     int there;
-    TRI_TRY(tri__path_join(folder, s->folder, name));
+    TRI_PATH(folder, s->folder, name);
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &files));
@@ -135,14 +130,12 @@ static tri_status none_found(const char *folder) {
     static const char *const names[] = {"train", "valid", "val", "test"},
                       *const others[] = {"csv.zip", "csv.bz2", "csv.xz", "xlsx", "xls", "txt"};
     char endings[TRI_ENDINGS_BYTES], accepted[TRI_ENDINGS_BYTES + 128];
-    snprintf(accepted, sizeof accepted,
-             "has none of train, valid, val, validation, test as %s, in one file or in parts",
-             tri__table_endings(endings));
+    snprintf(accepted, sizeof accepted, "has none of train, valid, val, validation, test as %s, in one file or in "
+             "parts", tri__table_endings(endings));
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         for (size_t e = 0; e < sizeof others / sizeof *others; e++) {
-            char path[TRI_PATH_MAX], file[64];
-            snprintf(file, sizeof file, "%s.%s", names[n], others[e]);
-            TRI_TRY(tri__path_join(path, folder, file));
+            const char *file = TRI_TEXT(64, "%s.%s", names[n], others[e]);
+            TRI_PATH(path, folder, file);
             if (tri__is_file(path))
                 return tri__fail(TRI_NOINPUT, "%s: %s; there is %s: trident inspect %s says how to make a table of it",
                                  folder, accepted, file, path);
@@ -175,7 +168,6 @@ static tri_status find_memory(const char *names, tri_data_files *files) {
 }
 
 tri_status tri__data_files(const char *path, tri_data_files *files) {
-    char inside[TRI_PATH_MAX];
     tri_kind kind;
     int there;
     *files = (tri_data_files){0};
@@ -194,7 +186,7 @@ tri_status tri__data_files(const char *path, tri_data_files *files) {
                          path);
     if (kind == TRI_KIND_NONE) return tri__fail(TRI_NOINPUT, "%s: no such file or folder (--data-path)", path);
     TRI_TRY(find_all(path, files));
-    TRI_TRY(tri__path_join(inside, path, "data")); /* as in repositories of Hugging Face */
+    TRI_PATH(inside, path, "data"); /* as in repositories of Hugging Face */
     TRI_TRY(tri__folder_there(inside, &there));
     if (!files->train[0] && !files->valid[0] && !files->test[0] && there) TRI_TRY(find_all(inside, files));
     return files->train[0] || files->valid[0] || files->test[0] ? TRI_OK : none_found(path);
@@ -221,24 +213,21 @@ static tri_status held(int fd, const char *folder) {
 static tri_status not_locked(tri_lock_result result, int fd, const char *folder, int cause, const tri_stop *stop) {
     if (result == TRI_LOCK_STOPPED) return tri__stop_check(stop, "%s was in use by another run", folder);
     if (result == TRI_LOCK_HELD) return held(fd, folder);
-    return tri__fail(
-        TRI_IO,
-        "cannot lock %s: %s. A run folder is locked so that no second run writes there: choose an --output-dir on a "
-        "file system with locks (of NFS: with lockd, or mounted with -o local_lock=flock)",
-        folder, strerror(cause));
+    return tri__fail(TRI_IO, "cannot lock %s: %s. A run folder is locked so that no second run writes there: choose an "
+                     "--output-dir on a file system with locks (of NFS: with lockd, or mounted with -o "
+                     "local_lock=flock)", folder, strerror(cause));
 }
 
 tri_status tri__folder_lock(const char *folder, const tri_stop *stop, int *lock) {
-    char path[TRI_PATH_MAX], text[32];
     TRI_TRY(tri__folder_make(folder));
-    TRI_TRY(tri__path_join(path, folder, ".lock"));
+    TRI_PATH(path, folder, ".lock");
     TRI_OWNED(tri__fd_drop) int fd = -1;
     TRI_TRY(tri__file_own(path, TRI_OWN_UPDATE, &fd));
     tri_lock_result result = tri__lock(fd, LOCK_EX, LOCK_SECONDS, stop);
-    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    const char *text = TRI_TEXT(32, "%d\n", (int)getpid());
     if (result != TRI_LOCK_TAKEN) return not_locked(result, fd, folder, errno, stop);
     TRI_TRY(tri__file_resize(fd, 0, path));
-    TRI_TRY(tri__write_at(fd, 0, text, (size_t)n, path));
+    TRI_TRY(tri__write_at(fd, 0, text, strlen(text), path));
     *lock = fd, fd = -1;
     return TRI_OK;
 }

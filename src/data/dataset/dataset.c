@@ -122,21 +122,14 @@ static char *recipe_of(tri_json *json) {
     return text;
 }
 
-/* How rows are divided, where they are. */
-static tri_status hash_parts(XXH3_state_t *hash, const tri_division *parts) {
-    if (!parts) return TRI_OK;
-    TRI_OWNED(tri__free_at) char *text = recipe_of(tri__division_json(parts));
-    if (!text) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
-    add_text(hash, text);
-    return TRI_OK;
-}
-
 static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, tri_store_origin *origin,
                               uint64_t *stamp) {
     XXH3_state_t hash;
-    TRI_OWNED(tri__free_at) char *recipe =
-        recipe_of(fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess));
+    tri_json *fitting = fit ? tri__preprocess_spec_json(fit) : tri__preprocess_json(spec->preprocess);
+    TRI_OWNED(tri__free_at) char *recipe = recipe_of(fitting);
+    TRI_OWNED(tri__free_at) char *parts = spec->parts ? recipe_of(tri__division_json(spec->parts)) : NULL;
     int n_texts = tri__preprocess_texts(fit ? fit->text : spec->preprocess->text);
+    if (spec->parts && !parts) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
     if (!recipe) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
     XXH3_128bits_reset(&hash);
     TRI_TRY(hash_files(&hash, spec->path, stamp));
@@ -144,7 +137,7 @@ static tri_status find_origin(const tri_dataset_spec *spec, const tri_preprocess
     XXH3_128bits_reset(&hash);
     add_text(&hash, fit ? "fit" : "apply");
     hash_all(&hash, spec, recipe, n_texts, &origin->table);
-    TRI_TRY(hash_parts(&hash, spec->parts));
+    if (parts) add_text(&hash, parts); /* how rows are divided */
     origin->key = digest(&hash);
     origin->place = hash_place(spec->path);
     return TRI_OK;
@@ -157,9 +150,7 @@ static tri_status read_bad(const char *path, whole *w) {
     tri__json_each(first, i, row) {
         const char *why = tri__text_in(row, "why");
         if (!why || i == TRI_BAD_DESCRIBED) return tri__fail(TRI_DATA, "%s: its notes are damaged", path);
-        w->bad[i] = (tri_bad_row){.line = tri__whole_in(row, "line"),
-                                  .column = tri__whole_in(row, "column"),
-                                  .why = why};
+        w->bad[i] = (tri_bad_row){tri__whole_in(row, "line"), tri__whole_in(row, "column"), why};
         w->data.n_described = (int)i + 1;
     }
     w->data.bad = w->bad;
@@ -189,13 +180,10 @@ static tri_windows windows_of(const tri_dataset_spec *spec) {
 /* Limits for the store's rows; preprocess: of these rows. */
 static tri_row_limits find_limits(const tri_dataset_spec *spec, const tri_preprocess *preprocess) {
     tri_windows windows = windows_of(spec);
-    tri_row_limits limits = {.max_len = tri__windows_room(&windows),
+    tri_row_limits limits = {.max_len = tri__windows_room(&windows), .width = preprocess->width,
                              .n_classes = preprocess->target ? 0 : preprocess->n_classes,
-                             .words = tri__target_words(preprocess),
-                             .n_texts = tri__preprocess_texts(preprocess->text),
-                             .width = preprocess->width,
-                             .weighted = spec->weight != NULL,
-                             .need_labels = spec->need_labels,
+                             .words = tri__target_words(preprocess), .weighted = spec->weight != NULL,
+                             .n_texts = tri__preprocess_texts(preprocess->text), .need_labels = spec->need_labels,
                              .need_parts = spec->parts != NULL};
     for (int t = 0; t < limits.n_texts; t++)
         limits.vocabulary[t] = tri__tokenizer_size(spec->tokenizer[tri__reader(&windows.readers, t)]);
@@ -240,15 +228,13 @@ static tri_json *bad_json(int64_t count, const tri_bad_row *rows, int n) {
     return tri__json_pack("{s:I, s:o}", "count", (tri_json_int)count, "first", first);
 }
 
-tri_json *tri__dataset_bad_json(const tri_dataset *dataset) {
-    return bad_json(dataset->n_bad, dataset->bad, dataset->n_described);
-}
+tri_json *tri__dataset_bad_json(const tri_dataset *d) { return bad_json(d->n_bad, d->bad, d->n_described); }
 
 /* Describes what is unusual about a table's format; "" if nothing is. */
 static void describe_form(const tri_table *table, const tri_preprocess *preprocess, char *out, size_t size) {
     const char *separated = tri__table_recognised(table) ? tri__separator_words(tri__table_separator(table)) : "";
-    const char *decimal =
-        preprocess->reading.decimal == ',' && preprocess->n_columns ? "numbers have decimal commas" : "";
+    int commas = preprocess->reading.decimal == ',' && preprocess->n_columns;
+    const char *decimal = commas ? "numbers have decimal commas" : "";
     snprintf(out, size, "%s%s%s%s", separated[0] ? "fields are separated by " : "", separated,
              separated[0] && decimal[0] ? ", " : "", decimal);
 }
@@ -280,14 +266,6 @@ static tri_status prepare_cache(const tri_dataset_spec *spec, const tri_store_or
     return TRI_OK;
 }
 
-/* part: new memory, [rows of the table]. */
-static tri_status divide(const tri_dataset_spec *spec, const tri_table *table, const tri_preprocess *preprocess,
-                         uint8_t **part) {
-    *part = malloc((size_t)tri__table_rows(table) + 1);
-    if (!*part) return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
-    return tri__division_find(table, spec->parts, preprocess, *part);
-}
-
 static void end_built(tri_built *built) {
     tri__bad_list_free(&built->bad);
     tri__json_decref(built->unseen);
@@ -297,16 +275,17 @@ static void end_built(tri_built *built) {
 static tri_status make(const tri_dataset_spec *spec, const tri_preprocess_spec *fit, const char *path,
                        const tri_store_origin *origin, uint64_t stamp, whole *w, tri_preprocess **fitted) {
     TRI_OWNED(end_built) tri_built built = {0};
-    TRI_OWNED(tri__free_at) uint8_t *part = NULL;
+    TRI_OWNED(tri__free_at) uint8_t *part = NULL; /* [rows of the table] */
     TRI_OWNED(tri__table_drop) tri_table *table = NULL;
     TRI_OWNED(tri__store_writer_drop) tri_store_writer *writer = NULL;
-    tri_table_options options = {
-        .threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator, .keep = spec->keep,
-        .tables = spec->tables};
+    tri_table_options options = {.threads = spec->threads, .bad_rows = spec->bad_rows, .separator = spec->separator,
+                                 .keep = spec->keep, .tables = spec->tables};
     TRI_TRY(tri__table_open(spec->path, &options, &table));
     if (fit) TRI_TRY(tri__preprocess_fit(table, fit, spec->threads, fitted));
     const tri_preprocess *preprocess = fit ? *fitted : spec->preprocess;
-    if (spec->parts) TRI_TRY(divide(spec, table, preprocess, &part));
+    if (spec->parts && !(part = malloc((size_t)tri__table_rows(table) + 1)))
+        return tri__fail(TRI_RESOURCE, "%s: out of memory", spec->path);
+    if (spec->parts) TRI_TRY(tri__division_find(table, spec->parts, preprocess, part));
     if (spec->counted) spec->counted(spec->counted_context, tri__table_rows(table));
     if (path) TRI_TRY(prepare_cache(spec, origin));
     TRI_TRY(tri__store_create(path, origin, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &writer));
@@ -331,8 +310,7 @@ static void describe_cut(const tri_dataset_spec *spec, const tri_dataset *d) {
             tri__say(spec->log, TRI_LOG_INFO,
                      "%s: %s of %s %s texts are longer than %d windows: cut at %lld tokens (max_sen_len %d, stride %d)",
                      spec->path, tri__text_count(d->cut[t], cut), tri__text_count(d->n, rows), tri__branch_name(t),
-                     d->windows.most, (long long)tri__windows_room(&d->windows), d->windows.max_len,
-                     d->windows.stride);
+                     d->windows.most, (long long)tri__windows_room(&d->windows), d->windows.max_len, d->windows.stride);
 }
 
 /* Logs rows, tokens and skipped rows. */
@@ -370,11 +348,10 @@ static tri_status open_or_make(const tri_dataset_spec *spec, const tri_preproces
     if (!spec->cache) return make(spec, fit, NULL, &origin, stamp, w, fitted);
     TRI_TRY(find_origin(spec, fit, &origin, &stamp));
     TRI_TRY(tri__store_path(spec->cache, &origin.key, path));
-    tri_status status =
-        tri__store_open(path, &origin.key, &(tri_store_wait){.stop = spec->stop, .log = spec->log}, &w->store);
+    const tri_store_wait wait = {.stop = spec->stop, .log = spec->log};
+    tri_status status = tri__store_open(path, &origin.key, &wait, &w->store);
     if (status == TRI_OK) status = look_in(spec, fit, spec->preprocess, w, fit ? fitted : NULL);
-    w->data.from_store = status == TRI_OK;
-    if (status == TRI_OK) return TRI_OK;
+    if ((w->data.from_store = status == TRI_OK)) return TRI_OK;
     if (fit) tri__preprocess_free(TRI_GIVE(*fitted));
     if (status != TRI_NOINPUT && status != TRI_DATA && status != TRI_IO) return status;
     forget(w);

@@ -27,8 +27,8 @@ typedef struct tri_dataset {
         float *targets;       /* [n, words] likewise, of numbers to learn, transformed; NaN: left out */
     };
     int words;                /* of a row's label: 1, or of several labels one for each */
-    float *weight;            /* [n] factors of the rows' losses in training; NULL: all 1. The store has them after the
-                                 numbers of each row */
+    /* [n] factors of the rows' losses in training; NULL: all 1. The store has them after the numbers of each row */
+    float *weight;
     uint8_t *part;            /* [n] tri_rows_for of a divided table; NULL: it is not divided, or this is a part */
     int64_t *row;             /* [n] of a part: its rows of the whole table; NULL: it is whole */
     const struct tri_store *store; /* token ids and numbers: tri__dataset_ids, tri__dataset_numbers */
@@ -39,8 +39,9 @@ typedef struct tri_dataset {
     int64_t n_bad;            /* skipped rows of the file */
     const tri_bad_row *bad;   /* [n_described] the first of them, at most 100 */
     int n_described;
-    const tri_json *unseen;   /* category columns with values that training did not have: tri__unseen_json of each;
-                                 NULL: none. Of a divided table its parts have it */
+    /* category columns with values that training did not have: tri__unseen_json of each; NULL: none. Of a divided table
+     * its parts have it */
+    const tri_json *unseen;
     int from_store;           /* 1: nothing was parsed or tokenised */
 } tri_dataset;
 
@@ -61,8 +62,8 @@ typedef struct tri_dataset_spec {
     const struct tri_tables *tables;        /* tri_table_options.tables */
     const tri_stop *stop; /* a request to stop tokenising or waiting for a store's lock; may be NULL */
     const tri_log *log;
-    void (*counted)(void *context,
-                    int64_t rows); /* called before tokenising, with the number of rows including bad ones; NULL */
+    /* Called before tokenising, with the number of rows including bad ones; NULL. */
+    void (*counted)(void *context, int64_t rows);
     void *counted_context;
 } tri_dataset_spec;
 

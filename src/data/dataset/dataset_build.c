@@ -51,9 +51,8 @@ void tri__bad_list_free(tri_bad_list *bad) {
 /* Keeps the list in file order and within its size. */
 static tri_status list_bad(tri_bad_list *bad, int64_t line, int64_t column, const char *why) {
     int at = bad->n;
-    while (at > 0 &&
-           (bad->row[at - 1].line > line || (bad->row[at - 1].line == line && bad->row[at - 1].column > column)))
-        at--;
+    for (const tri_bad_row *row = bad->row; at > 0; at--)
+        if (row[at - 1].line < line || (row[at - 1].line == line && row[at - 1].column <= column)) break;
     if (at == TRI_BAD_DESCRIBED) return TRI_OK;
     char *copy = strdup(why);
     if (!copy) return tri__fail(TRI_RESOURCE, "out of memory");
@@ -92,10 +91,8 @@ static tri_bad_field explain(const build *b, int64_t row, char text[static 1100]
     float weight;
     if (!tri__fields_numbers(&b->fields, row, b->numbers, &bad)) return bad;
     if (b->weight >= 0 && !read_weight(b, row, &weight))
-        bad = (tri_bad_field){b->weight, "is not a weight: a number from 0"};
-    else
-        bad = tri__label_fault(&b->fields, row, text, 1100);
-    return bad;
+        return (tri_bad_field){b->weight, "is not a weight: a number from 0"};
+    return tri__label_fault(&b->fields, row, text, 1100);
 }
 
 /* Whether every row has a label; where labels are not required, a table may lack them altogether. */
@@ -149,10 +146,9 @@ static void count_unseen(build *b, int64_t first, int64_t count) {
         for (int64_t i = 0, row = first; i < count && p->column[c].category; i++, row++) {
             if (b->skip[row]) continue;
             tri_unseen *to = &b->unseen[(b->part ? b->part[row] : 0) * p->n_columns + c];
-            if (tri__category_known(&p->column[c], b->numbers + (size_t)i * b->width + at)) {
-                to->values++;
-                continue;
-            }
+            int known = tri__category_known(&p->column[c], b->numbers + (size_t)i * b->width + at);
+            to->values += known;
+            if (known) continue;
             tri_field_text field = tri__table_field(b->fields.table, row, b->fields.column[c]);
             if (!tri__field_missing(&p->reading, field)) tri__unseen_add(to, field);
         }
@@ -211,14 +207,11 @@ static void tokenise_block(const build *b, int text, int64_t begin, int64_t end,
     out->used = out->cut = 0;
     for (int64_t row = begin; row < end; row++) {
         if (b->skip[row]) continue;
-        out->failed = !tri__grow(&out->ids, &out->room, (size_t)(out->used + b->room + 1), sizeof *out->ids);
-        if (out->failed) return;
         tri_field_text field = tri__fields_text(&b->fields, row, text, &out->joined);
-        out->failed = !field.text;
-        if (out->failed) return;
-        int n = encode(b, text, field, out);
-        out->failed = n < 0;
-        if (out->failed) return;
+        size_t need = (size_t)(out->used + b->room + 1);
+        int good = field.text && tri__grow(&out->ids, &out->room, need, sizeof *out->ids);
+        int n = good ? encode(b, text, field, out) : -1;
+        if ((out->failed = n < 0)) return;
         lengths[row - begin] = n;
         out->used += n;
     }
@@ -237,11 +230,10 @@ static tri_status text_pass(build *b, int text, int64_t *start) {
             int64_t from = first + k * BLOCK, to = from + BLOCK < end ? from + BLOCK : end;
             tokenise_block(b, text, from, to, &b->blocks[k], lengths + k * BLOCK);
         }
-        for (int64_t k = 0; k < count; k++) {
-            if (b->blocks[k].failed) return no_memory(b);
-            b->cut[text] += b->blocks[k].cut;
-            TRI_TRY(
-                tri__store_append(b->writer, b->blocks[k].ids, (size_t)b->blocks[k].used * sizeof *b->blocks[k].ids));
+        for (const block *from = b->blocks; from < b->blocks + count; from++) {
+            if (from->failed) return no_memory(b);
+            b->cut[text] += from->cut;
+            TRI_TRY(tri__store_append(b->writer, from->ids, (size_t)from->used * sizeof *from->ids));
         }
         for (int64_t row = first; row < end; row++)
             if (!b->skip[row]) start[at + 1] = start[at] + lengths[row - first], at++;
@@ -254,8 +246,7 @@ static tri_status text_pass(build *b, int text, int64_t *start) {
 static tri_status write_texts(build *b, int begin, int end, tri_section ids, tri_section starts) {
     size_t each = (size_t)b->rows + 1;
     TRI_TRY(tri__store_begin(b->writer, ids));
-    for (int text = begin; text < end; text++)
-        TRI_TRY(text_pass(b, text, b->start + (size_t)(text - begin) * each));
+    for (int text = begin; text < end; text++) TRI_TRY(text_pass(b, text, b->start + (size_t)(text - begin) * each));
     TRI_TRY(tri__store_begin(b->writer, starts));
     return tri__store_append(b->writer, b->start, (size_t)(end - begin) * each * sizeof *b->start);
 }
@@ -294,8 +285,7 @@ static tri_status run(build *b) {
 tri_status tri__dataset_build(const tri_dataset_spec *spec, const tri_preprocess *preprocess, const tri_table *table,
                               const uint8_t *part, tri_store_writer *writer, tri_built *built) {
     build b = {.spec = spec, .writer = writer, .bad = &built->bad, .cut = built->cut, .room = spec->max_len,
-               .part = part,
-               .table_rows = tri__table_rows(table)};
+               .part = part, .table_rows = tri__table_rows(table)};
     if (spec->windows.most > 1) b.room = tri__windows_room(&spec->windows);
     if (b.table_rows > INT32_MAX)
         return tri__fail(TRI_DATA, "%s: %lld rows; at most %d are read", spec->path, (long long)b.table_rows,

@@ -16,8 +16,8 @@ typedef struct tri_bad_list {
 /* What was built. */
 typedef struct tri_built {
     int64_t rows;    /* kept */
-    int64_t cut[TRI_TEXTS_MAX]; /* of them, those whose text has more windows than are kept; 0 where texts are not
-                        windowed */
+    /* of them, those whose text has more windows than are kept; 0 where texts are not windowed */
+    int64_t cut[TRI_TEXTS_MAX];
     tri_bad_list bad;
     tri_json *unseen; /* of each part (one if the table is not divided) a list of tri__unseen_json; owned */
 } tri_built;

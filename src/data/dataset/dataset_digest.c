@@ -10,10 +10,8 @@ static tri_status digest_row(const tri_dataset *data, int64_t row, int32_t *ids,
         TRI_TRY(tri__dataset_ids(data, t, row, ids));
         *hash = tri__hash64(*hash + tokens, ids, tokens * sizeof *ids);
     }
-    if (data->n_columns) {
-        TRI_TRY(tri__dataset_numbers(data, row, numbers));
-        *hash = tri__hash64(*hash, numbers, (size_t)data->n_columns * sizeof *numbers);
-    }
+    if (data->n_columns) TRI_TRY(tri__dataset_numbers(data, row, numbers));
+    if (data->n_columns) *hash = tri__hash64(*hash, numbers, (size_t)data->n_columns * sizeof *numbers);
     size_t words = (size_t)data->words;
     if (data->labels) *hash = tri__hash64(*hash, data->labels + (size_t)row * words, words * sizeof *data->labels);
     return TRI_OK;

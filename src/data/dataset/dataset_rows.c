@@ -54,9 +54,12 @@ static tri_status take_starts(const tri_store *store, int t, int64_t max_len, tr
     return bad ? wrong(store, "its rows are out of order, or too long") : TRI_OK;
 }
 
-/* Reads bytes [at, end) of a section of 4-byte numbers in pieces and hashes them. The largest goes to *most. */
-static tri_status scan(const tri_store *store, tri_section section, size_t at, size_t end, XXH3_state_t *hash,
-                       int32_t *piece, uint32_t *most) {
+/* Continues the digest with bytes [at, end) of a section of 4-byte numbers, read in pieces, as tri__hash64 seeded with
+ * its value so far. The largest goes to *most. */
+static tri_status add(const tri_store *store, tri_section section, size_t at, size_t end, XXH3_state_t *hash,
+                      int32_t *piece, uint64_t *digest, uint32_t *most) {
+    *most = 0;
+    XXH3_64bits_reset_withSeed(hash, *digest);
     while (at < end) {
         size_t left = end - at, bytes = left < PIECE * sizeof *piece ? left : PIECE * sizeof *piece;
         TRI_TRY(tri__store_read(store, section, at, bytes, piece));
@@ -65,15 +68,6 @@ static tri_status scan(const tri_store *store, tri_section section, size_t at, s
         *most = here > *most ? here : *most;
         at += bytes;
     }
-    return TRI_OK;
-}
-
-/* Continues the digest with bytes [at, end), as tri__hash64 seeded with its value so far. */
-static tri_status add(const tri_store *store, tri_section section, size_t at, size_t end, XXH3_state_t *hash,
-                      int32_t *piece, uint64_t *digest, uint32_t *most) {
-    *most = 0;
-    XXH3_64bits_reset_withSeed(hash, *digest);
-    TRI_TRY(scan(store, section, at, end, hash, piece, most));
     *digest = XXH3_64bits_digest(hash);
     return TRI_OK;
 }

@@ -13,9 +13,7 @@ int tri__division_count(const tri_division *spec) {
     return spec->folds ? spec->folds : spec->share[TRI_ROWS_TEST] > 0 ? 3 : 2;
 }
 
-static double share_of(const tri_division *spec, int part) {
-    return spec->folds ? 1.0 / spec->folds : spec->share[part];
-}
+static double share_of(const tri_division *of, int part) { return of->folds ? 1.0 / of->folds : of->share[part]; }
 
 tri_json *tri__division_json(const tri_division *spec) {
     return tri__json_pack("{s:[f, f, f], s:i, s:i, s:b, s:s*, s:I}", "shares", spec->share[0], spec->share[1],
@@ -119,15 +117,10 @@ static tri_status divide_rows(const division *d) {
     int64_t sizes[TRI_ROWS_PARTS];
     TRI_OWNED(tri__free_at) int64_t (*count)[TRI_ROWS_PARTS] = NULL;
     qsort(d->item, (size_t)d->n, sizeof *d->item, d->spec->stratify ? by_class : by_key);
-    if (d->spec->folds) {
-        for (int64_t i = 0; i < d->n; i++) d->at[d->item[i].row] = (uint16_t)(i % d->parts);
-        return TRI_OK;
-    }
+    for (int64_t i = 0; d->spec->folds && i < d->n; i++) d->at[d->item[i].row] = (uint16_t)(i % d->parts);
+    if (d->spec->folds) return TRI_OK;
     find_sizes(d, sizes);
-    if (!d->spec->stratify) {
-        deal(d, 0, sizes);
-        return TRI_OK;
-    }
+    if (!d->spec->stratify) return deal(d, 0, sizes), TRI_OK;
     if (!(count = calloc((size_t)d->n_classes, sizeof *count))) return no_memory();
     TRI_TRY(count_strata(d, sizes, count));
     for (int64_t c = 0, first = 0; c < d->n_classes; first += d->total[c++]) deal(d, first, count[c]);
@@ -213,10 +206,8 @@ tri_status tri__division_make(const tri_division *spec, const tri_division_rows 
     for (int64_t row = 0; row < rows->n; row++) {
         at[row] = TRI_FOLDS_MAX;
         if (rows->class[row] < 0) continue;
-        d.item[d.n++] = (item){.group = rows->group ? rows->group[row] : 0,
-                               .key = tri__hash64(spec->seed, &row, sizeof row),
-                               .row = row,
-                               .class = rows->class[row]};
+        d.item[d.n++] = (item){.group = rows->group ? rows->group[row] : 0, .row = row, .class = rows->class[row],
+                               .key = tri__hash64(spec->seed, &row, sizeof row)};
         d.total[rows->class[row]]++;
     }
     if (!d.n) return TRI_OK;

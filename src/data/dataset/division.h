@@ -12,9 +12,9 @@ const char *tri__rows_for(tri_rows_for part); /* "training", "validation", "test
 
 typedef struct tri_division {
     double share[TRI_ROWS_PARTS]; /* of the parts, 1 in all; those of training and validation are above 0 */
-    int folds, fold;              /* folds above 0: parts of equal size instead, of which part `fold` is for validation
-                                     and the others for training. With shares too: folds of the training part; the other
-                                     parts' rows are then for test */
+    /* folds above 0: parts of equal size instead, of which part `fold` is for validation and the others for training.
+     * With shares too: folds of the training part; the other parts' rows are then for test */
+    int folds, fold;
     int stratify;                 /* each part has the classes in the table's shares */
     const char *group_by;         /* column: rows with the same value stay together; NULL: none */
     uint64_t seed;

@@ -80,17 +80,14 @@ static uint8_t part_of(const tri_division *spec, uint16_t at) {
 }
 
 /* Folds of a part: rows of the other parts are marked, and have no class from then on. */
-static tri_status leave_out(const tri_division *spec, int64_t rows, int n_classes, read *r, uint8_t *part) {
+static tri_status leave_out(const tri_division *spec, const tri_division_rows *all, read *r, uint8_t *part) {
     tri_division outer = *spec;
-    const tri_division_rows all = {.n = rows, .class = r->class, .n_classes = n_classes,
-                                   .group = spec->group_by ? r->group : NULL};
-    memset(part, TRI_ROWS_TRAIN, (size_t)rows);
+    memset(part, TRI_ROWS_TRAIN, (size_t)all->n);
     if (!spec->folds || !(spec->share[TRI_ROWS_TRAIN] > 0)) return TRI_OK;
     outer.folds = 0;
-    TRI_TRY(tri__division_make(&outer, &all, r->at));
-    for (int64_t row = 0; row < rows; row++)
-        if (r->at[row] == TRI_ROWS_VALID || r->at[row] == TRI_ROWS_TEST)
-            part[row] = TRI_ROWS_TEST, r->class[row] = -1;
+    TRI_TRY(tri__division_make(&outer, all, r->at));
+    for (int64_t row = 0; row < all->n; row++)
+        if (r->at[row] == TRI_ROWS_VALID || r->at[row] == TRI_ROWS_TEST) part[row] = TRI_ROWS_TEST, r->class[row] = -1;
     return TRI_OK;
 }
 
@@ -106,9 +103,9 @@ tri_status tri__division_find(const tri_table *table, const tri_division *spec, 
     if (!r.class || !r.group || !r.at || !r.count)
         return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
     TRI_TRY(read_rows(table, spec, preprocess, &r));
-    TRI_TRY(leave_out(spec, (int64_t)rows, (int)classes, &r, part));
     const tri_division_rows all = {.n = (int64_t)rows, .class = r.class, .n_classes = (int)classes,
-                                .group = spec->group_by ? r.group : NULL};
+                                   .group = spec->group_by ? r.group : NULL};
+    TRI_TRY(leave_out(spec, &all, &r, part));
     TRI_TRY(tri__division_make(spec, &all, r.at));
     TRI_TRY(check_classes(table, spec, preprocess, &r));
     for (size_t row = 0; row < rows; row++)

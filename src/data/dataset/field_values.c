@@ -40,13 +40,10 @@ static int find(char *const *list, int n, tri_field_text text, int *there) {
 int tri__values_add(tri_values *values, tri_field_text text) {
     int there, at = find(values->at, values->n, text, &there);
     if (there) return 0;
-    char *copy = strndup(text.text, text.length);
-    if (!copy || !tri__grow(&values->at, &values->room, (size_t)values->n + 1, sizeof *values->at)) {
-        free(copy);
-        return -1;
-    }
+    TRI_OWNED(tri__free_at) char *copy = strndup(text.text, text.length);
+    if (!copy || !tri__grow(&values->at, &values->room, (size_t)values->n + 1, sizeof *values->at)) return -1;
     memmove(values->at + at + 1, values->at + at, (size_t)(values->n++ - at) * sizeof *values->at);
-    values->at[at] = copy;
+    values->at[at] = TRI_GIVE(copy);
     return 1;
 }
 
@@ -81,10 +78,8 @@ int tri__column_category(const tri_column_stats *stats, const tri_reading *readi
 
 /* The number of a field that may be missing. */
 static tri_number take_number(const tri_column_stats *stats, tri_number number, double value, float *numbers) {
-    if (number == TRI_NUMBER_MISSING && stats->vectors && stats->missing) {
-        *numbers = TRI_COLUMN_MISSING;
-        return TRI_NUMBER_GOOD;
-    }
+    if (number == TRI_NUMBER_MISSING && stats->vectors && stats->missing)
+        return *numbers = TRI_COLUMN_MISSING, TRI_NUMBER_GOOD;
     if (number == TRI_NUMBER_MISSING) value = stats->fill, number = TRI_NUMBER_GOOD;
     if (number != TRI_NUMBER_GOOD) return number;
     *numbers = (float)tri__column_transform(stats, value);
@@ -95,13 +90,9 @@ static tri_number take_number(const tri_column_stats *stats, tri_number number, 
 
 tri_number tri__column_numbers(const tri_column_stats *stats, const tri_reading *reading, tri_field_text field,
                                float *numbers) {
-    if (stats->category && stats->vectors) {
-        *numbers = (float)tri__column_category(stats, reading, field);
-        return TRI_NUMBER_GOOD;
-    }
     if (stats->category) {
-        for (int k = 0; k < stats->width; k++) numbers[k] = 0;
-        numbers[tri__column_category(stats, reading, field)] = 1;
+        int category = tri__column_category(stats, reading, field);
+        for (int k = 0; k < stats->width; k++) numbers[k] = (float)(stats->vectors ? category : k == category);
         return TRI_NUMBER_GOOD;
     }
     if (tri__column_is_text(stats)) {
@@ -139,29 +130,27 @@ static int find_labels(const tri_table *table, const tri_preprocess *preprocess,
 
 tri_status tri__fields_find(const tri_table *table, const tri_preprocess *preprocess, int need_labels,
                             tri_fields *out) {
-    *out = (tri_fields){.table = table, .preprocess = preprocess, .label = -1};
+    TRI_OWNED(tri__fields_free) tri_fields made = {.table = table, .preprocess = preprocess, .label = -1};
+    *out = (tri_fields){.label = -1};
     size_t texts = 0, columns = (size_t)preprocess->n_columns;
     for (int t = 0; t < TRI_TEXTS_MAX; t++) texts += (size_t)preprocess->text[t].n;
     int several = preprocess->separator && !*preprocess->separator;
     size_t labels = several ? (size_t)preprocess->n_classes : 0;
-    out->column = malloc((columns + texts + labels + 1) * sizeof *out->column);
-    if (!out->column) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
-    if (several) out->several = out->column + columns + texts;
-    tri_status status = TRI_OK;
-    int *next = out->column + columns;
+    int *next = made.column = malloc((columns + texts + labels + 1) * sizeof *made.column);
+    if (!next) return tri__fail(TRI_RESOURCE, "%s: out of memory", tri__table_path(table));
+    if (several) made.several = next + columns + texts;
+    next += columns;
     for (int t = 0; t < TRI_TEXTS_MAX; next += preprocess->text[t++].n) {
-        out->text[t] = next;
-        for (int i = 0; i < preprocess->text[t].n && status == TRI_OK; i++)
-            status = tri__table_find(table, preprocess->text[t].at[i], &next[i]);
+        made.text[t] = next;
+        for (int i = 0; i < preprocess->text[t].n; i++)
+            TRI_TRY(tri__table_find(table, preprocess->text[t].at[i], &next[i]));
     }
-    if (status == TRI_OK && !find_labels(table, preprocess, out)) {
-        out->label = -1;
-        if (need_labels) status = TRI_DATA;
-    }
-    for (int c = 0; c < preprocess->n_columns && status == TRI_OK; c++)
-        status = tri__table_find(table, preprocess->column[c].name, &out->column[c]);
-    if (status != TRI_OK) tri__fields_free(out);
-    return status;
+    if (!find_labels(table, preprocess, &made)) made.label = -1;
+    if (need_labels && made.label < 0) return TRI_DATA;
+    for (int c = 0; c < preprocess->n_columns; c++)
+        TRI_TRY(tri__table_find(table, preprocess->column[c].name, &made.column[c]));
+    *out = made, made.column = NULL;
+    return TRI_OK;
 }
 
 void tri__fields_free(tri_fields *fields) {

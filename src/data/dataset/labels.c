@@ -22,10 +22,8 @@ static int64_t class_number(const tri_reading *reading, tri_field_text field) {
 /* The same by the rule of models from before version 4, for which "01" and "+1" are 1. */
 static int64_t class_number_before(const tri_reading *reading, tri_field_text field) {
     double value;
-    if (tri__field_number(reading, field, &value) != TRI_NUMBER_GOOD || value < 0 || value > INT_MAX ||
-        value != floor(value))
-        return -1;
-    return (int64_t)value;
+    if (tri__field_number(reading, field, &value) != TRI_NUMBER_GOOD) return -1;
+    return value >= 0 && value <= INT_MAX && value == floor(value) ? (int64_t)value : -1;
 }
 
 /* The first row whose label is not a class: if some labels are class numbers, the first that is not; for texts, the
@@ -45,9 +43,8 @@ static int64_t first_outside(const tri_table *table, int column, const tri_readi
     for (int64_t row = 0; row < rows && outside < 0; row++) {
         char form[TRI_CANONICAL_BYTES];
         tri_field_text field = tri__table_field(table, row, column);
-        int added = tri__field_missing(reading, field)
-                        ? 0
-                        : tri__values_add(&seen, tri__field_canonical(reading, field, form));
+        int missing = tri__field_missing(reading, field);
+        int added = missing ? 0 : tri__values_add(&seen, tri__field_canonical(reading, field, form));
         if (added < 0) break; /* out of memory: the message only lacks the position */
         if (added && seen.n > n_classes) outside = row;
         tri__rows_passed(table, row);
@@ -68,9 +65,7 @@ static tri_status wrong_count(const tri_table *table, int column, const tri_read
     if (row < 0)
         return tri__fail(TRI_DATA, "%s: column \"%s\" has %s", tri__table_path(table), tri__table_name(table, column),
                          what);
-    char text[1300];
-    snprintf(text, sizeof text, "is outside the classes; the column has %s", what);
-    return tri__field_fail(table, row, column, text);
+    return tri__field_fail(table, row, column, TRI_TEXT(1300, "is outside the classes; the column has %s", what));
 }
 
 static tri_status take(const tri_table *table, char *copy, char **to) {
@@ -109,11 +104,7 @@ static tri_status count_labels(const tri_table *table, int column, const tri_pre
 }
 
 static tri_status fit_numbers(const tri_table *table, const tri_preprocess_spec *spec, char **label) {
-    for (int i = 0; i < spec->n_classes; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "%d", i);
-        TRI_TRY(take(table, strdup(name), &label[i]));
-    }
+    for (int i = 0; i < spec->n_classes; i++) TRI_TRY(take(table, strdup(TRI_TEXT(16, "%d", i)), &label[i]));
     return TRI_OK;
 }
 
@@ -200,8 +191,7 @@ static tri_status fit_cells(const tri_table *table, int column, int n_classes, t
         }
         tri__rows_passed(table, row);
     }
-    for (int i = 0; i < found.n && i < SHOWN; i++)
-        tri__text_append(list, sizeof list, ", ", "\"%.40s\"", found.at[i]);
+    for (int i = 0; i < found.n && i < SHOWN; i++) tri__text_append(list, sizeof list, ", ", "\"%.40s\"", found.at[i]);
     if (found.n != n_classes)
         return tri__fail(TRI_DATA, "%s: the cells of column \"%s\", separated by \"%s\", have %d different labels, and "
                          "num_classes is %d: set it to their number, or name the labels in label_list: %s%s",
@@ -214,10 +204,8 @@ static tri_status fit_cells(const tri_table *table, int column, int n_classes, t
 tri_status tri__labels_several(const tri_table *table, int column, const tri_preprocess_spec *spec,
                                tri_preprocess *made) {
     tri_field_text names = {spec->label_name, strlen(spec->label_name), 0}, name;
-    if (*spec->separator) {
-        if (spec->label_list.n) TRI_TRY(fit_list(table, spec, made));
-        else TRI_TRY(fit_cells(table, column, spec->n_classes, made));
-    }
+    if (*spec->separator)
+        TRI_TRY(spec->label_list.n ? fit_list(table, spec, made) : fit_cells(table, column, spec->n_classes, made));
     for (int i = 0; !*spec->separator && tri__label_next(",", &names, &name); i++)
         TRI_TRY(take(table, strndup(name.text, name.length), &made->label[i]));
     return tri__labels_forms(made);
@@ -296,8 +284,7 @@ int32_t tri__labels_class(const tri_preprocess *preprocess, tri_field_text field
     int64_t number = preprocess->as_spelt ? class_number_before(&preprocess->reading, field)
                                           : class_number(&preprocess->reading, field);
     if (number < 0 || number >= preprocess->n_classes) return -1;
-    char name[24];
-    snprintf(name, sizeof name, "%lld", (long long)number);
+    const char *name = TRI_TEXT(24, "%lld", (long long)number);
     return preprocess->label_by_index || strcmp(preprocess->label[number], name) == 0 ? (int32_t)number : -1;
 }
 

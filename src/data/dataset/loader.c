@@ -43,13 +43,12 @@ static size_t lay_out(tri_loader *loader, char *base) {
     const tri_sampler *sampler = loader->spec.sampler;
     size_t at = 0, all = (size_t)(sampler->batch < sampler->data->n ? sampler->batch : sampler->data->n);
     for (int b = 0; b < loader->n_buffers; b++) {
-        tri_batch *batch = &loader->buffers[b].batch;
-        loader->buffers[b].rows = tri__carve(base, &at, all * sizeof *loader->buffers[b].rows);
-        loader->buffers[b].part = tri__carve(base, &at, all * sizeof *loader->buffers[b].part);
-        loader->buffers[b].places = tri__carve(
-            base, &at, (size_t)(loader->spec.sharers * loader->spec.parts) * sizeof *loader->buffers[b].places);
-        batch->row = loader->buffers[b].rows, batch->part_of = loader->buffers[b].part;
-        batch->parts = loader->spec.parts;
+        buffer *to = &loader->buffers[b];
+        tri_batch *batch = &to->batch;
+        to->rows = tri__carve(base, &at, all * sizeof *to->rows);
+        to->part = tri__carve(base, &at, all * sizeof *to->part);
+        to->places = tri__carve(base, &at, (size_t)(loader->spec.sharers * loader->spec.parts) * sizeof *to->places);
+        batch->row = to->rows, batch->part_of = to->part, batch->parts = loader->spec.parts;
         batch->part = tri__carve(base, &at, (size_t)batch->parts * sizeof *batch->part);
         for (int p = 0; p < batch->parts; p++)
             tri__micro_carve(&loader->spec.micro, base, &at, base ? &batch->part[p] : NULL);
@@ -102,8 +101,7 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
         int p = into->part[i] - loader->spec.first_part;
         count_places(loader, into, row, into->part[i]);
         if (p >= 0 && p < batch->parts) TRI_TRY(add_row(loader, &batch->part[p], row));
-        for (int t = 0; t < data->n_texts; t++)
-            batch->tokens += tri__dataset_packed(data, t, row).tokens;
+        for (int t = 0; t < data->n_texts; t++) batch->tokens += tri__dataset_packed(data, t, row).tokens;
         batch->weight += tri__row_weight(data, loader->spec.class_weights, row);
     }
     for (int p = 0; p < batch->parts; p++) tri__micro_pad(&loader->spec.micro, &batch->part[p]);
@@ -113,12 +111,10 @@ static tri_status fill(const tri_loader *loader, buffer *into) {
 
 /* Waits until the buffer is empty and takes it; 0 if the loader is being closed. */
 static int wait_empty(tri_loader *loader, buffer *into) {
-    pthread_mutex_lock(&loader->lock);
+    TRI_LOCKED(&loader->lock);
     while (into->stage != EMPTY && !loader->stop) pthread_cond_wait(&loader->changed, &loader->lock);
-    int go_on = !loader->stop;
-    if (go_on) into->stage = TAKEN;
-    pthread_mutex_unlock(&loader->lock);
-    return go_on;
+    if (!loader->stop) into->stage = TAKEN;
+    return !loader->stop;
 }
 
 /* Takes the next batch: its rows and their split, in a free buffer. NULL: no more batches, or the loader is being
@@ -126,7 +122,7 @@ static int wait_empty(tri_loader *loader, buffer *into) {
 static buffer *take(tri_loader *loader) {
     tri_sampler *sampler = loader->spec.sampler;
     buffer *into = NULL;
-    pthread_mutex_lock(&loader->turn);
+    TRI_LOCKED(&loader->turn);
     if (loader->index >= tri__sampler_batches(sampler)) loader->epoch++, loader->index = 0;
     int none = loader->epoch >= loader->spec.epochs || tri__sampler_batches(sampler) == 0;
     if (none) {
@@ -142,7 +138,6 @@ static buffer *take(tri_loader *loader) {
         memcpy(into->rows, rows, (size_t)into->batch.n * sizeof *rows);
         tri__sampler_split(sampler, rows, into->batch.n, into->part);
     }
-    pthread_mutex_unlock(&loader->turn);
     return into;
 }
 
@@ -190,13 +185,11 @@ tri_status tri__loader_open(const tri_loader_spec *spec, tri_loader **out) {
     tri_micro_spec *micro = &loader->spec.micro;
     const tri_dataset *data = spec->sampler->data;
     micro->n_texts = data->n_texts, micro->n_columns = data->n_columns, micro->windows = data->windows;
-    micro->is_weighted = data->weight != NULL;
-    micro->rows = spec->maxima.rows;
+    micro->is_weighted = data->weight != NULL, micro->rows = spec->maxima.rows;
     for (int t = 0; t < 2; t++)
         micro->tokens[t] = spec->maxima.tokens[t], micro->sequences[t] = spec->maxima.windows[t];
     loader->n_buffers = (spec->workers ? spec->workers : 1) + 1;
-    loader->epoch = spec->first_epoch, loader->index = spec->first_batch;
-    loader->last = -1;
+    loader->epoch = spec->first_epoch, loader->index = spec->first_batch, loader->last = -1;
     pthread_mutex_init(&loader->turn, NULL);
     pthread_mutex_init(&loader->lock, NULL);
     pthread_cond_init(&loader->changed, NULL);
@@ -243,19 +236,16 @@ tri_status tri__loader_next(tri_loader *loader, const tri_batch **batch, double 
     double begin = tri__clock();
     buffer *from = &loader->buffers[loader->given % loader->n_buffers];
     *batch = NULL;
-    pthread_mutex_lock(&loader->lock);
+    TRI_LOCKED(&loader->lock);
     if (loader->held) {
-        loader->buffers[(loader->given - 1) % loader->n_buffers].stage = EMPTY;
-        loader->held = 0;
+        loader->buffers[(loader->given - 1) % loader->n_buffers].stage = EMPTY, loader->held = 0;
         pthread_cond_broadcast(&loader->changed);
     }
     tri__helpers_begin();
     while (from->stage != FULL && loader->last != loader->given && loader->failed == TRI_OK) await_change(loader);
     tri__helpers_end();
-    tri_status status = TRI_OK;
-    if (from->stage == FULL) loader->held = 1, loader->given++, *batch = &from->batch;
-    else if (loader->last != loader->given) status = tri__fail(loader->failed, "%s", loader->why);
-    pthread_mutex_unlock(&loader->lock);
     if (waited) *waited = tri__clock() - begin;
-    return status;
+    if (from->stage == FULL) loader->held = 1, loader->given++, *batch = &from->batch;
+    else if (loader->last != loader->given) return tri__fail(loader->failed, "%s", loader->why);
+    return TRI_OK;
 }

@@ -24,8 +24,9 @@ typedef struct tri_loader_spec {
     int64_t first_epoch, first_batch, epochs;  /* where to start; total epochs */
     tri_sampler_maxima maxima;     /* determine the buffer sizes */
     int first_part, parts; /* the parts of a batch to fill: those of this replica; parts 0: all of the sampler's */
-    int sharers;                   /* replicas that share experts, runs of consecutive ones: their microbatches of the
-                                    * same place have as many rows of experts as the largest; 0: 1 */
+    /* replicas that share experts, runs of consecutive ones: their microbatches of the same place have as many rows of
+     * experts as the largest; 0: 1 */
+    int sharers;
     int workers;                   /* threads, 1 to TRI_LOADER_WORKERS; 0: 1. Batches do not depend on it */
 } tri_loader_spec;
 

@@ -25,8 +25,7 @@ static int reader(const tri_micro_spec *spec, int text) { return tri__reader(&sp
 static size_t label_words(const tri_micro_spec *spec) { return spec->words ? (size_t)spec->words : 1; }
 
 void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_micro *out) {
-    size_t rows = (size_t)spec->rows;
-    size_t most = 0;
+    size_t rows = (size_t)spec->rows, most = 0;
     tri_micro micro = {0};
     for (int t = 0; t < spec->n_texts; t++) {
         int of = reader(spec, t);
@@ -43,8 +42,7 @@ void tri__micro_carve(const tri_micro_spec *spec, char *base, size_t *at, tri_mi
         micro.win[t] = tri__carve(base, at, (rows + 1) * sizeof *micro.win[t]);
         micro.keyw[t] = tri__carve(base, at, 2 * sequences * sizeof *micro.keyw[t]);
     }
-    if (spec->n_columns)
-        micro.numbers = tri__carve(base, at, rows * (size_t)spec->n_columns * sizeof *micro.numbers);
+    if (spec->n_columns) micro.numbers = tri__carve(base, at, rows * (size_t)spec->n_columns * sizeof *micro.numbers);
     micro.labels = tri__carve(base, at, rows * label_words(spec) * sizeof *micro.labels);
     if (spec->is_weighted) micro.weights = tri__carve(base, at, rows * sizeof *micro.weights);
     micro.keyn = tri__carve(base, at, 2 * rows * sizeof *micro.keyn);
@@ -183,15 +181,11 @@ void tri__micro_pad(const tri_micro_spec *spec, tri_micro *micro) {
         int64_t at = micro->tokens[t], sequences = is_windowed(spec) ? micro->windows[t] : micro->n;
         int64_t rows = rounded(spec, at, sequences);
         place_sequences(&spec->capacity[t], micro, t, sequences);
-        if (spec->ring) {
-            spread(spec, micro, t, sequences, rows, 1, micro->ids[t]);
-            spread(spec, micro, t, sequences, rows, 1, micro->pos[t]);
-            spread(spec, micro, t, sequences, rows, 2, micro->key[t]);
-            continue;
+        int32_t *const data[] = {micro->ids[t], micro->pos[t], micro->key[t]};
+        for (int i = 0; i < 3; i++) {
+            int width = i < 2 ? 1 : 2;
+            if (spec->ring) spread(spec, micro, t, sequences, rows, width, data[i]);
+            else memset(data[i] + width * at, 0, (size_t)(width * (rows - at)) * sizeof *data[i]);
         }
-        size_t more = (size_t)(rows - at);
-        memset(micro->ids[t] + at, 0, more * sizeof *micro->ids[t]);
-        memset(micro->pos[t] + at, 0, more * sizeof *micro->pos[t]);
-        memset(micro->key[t] + 2 * at, 0, 2 * more * sizeof *micro->key[t]);
     }
 }

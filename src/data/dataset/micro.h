@@ -18,11 +18,12 @@ typedef struct tri_micro {
     double squares[TRI_TEXTS_MAX]; /* sum over sequences of length squared */
     int32_t *ids[TRI_TEXTS_MAX]; /* [T] */
     int32_t *pos[TRI_TEXTS_MAX]; /* [T] rows of the position table, from position_base on (see there) */
-    int32_t *key[TRI_TEXTS_MAX]; /* [T, 2] data row, place in the sequence, plus max_len for each window before it,
-                               * and for each window of a text for each text before it that its encoder reads */
+    /* [T, 2] data row, place in the sequence, plus max_len for each window before it, and for each window of a text for
+     * each text before it that its encoder reads */
+    int32_t *key[TRI_TEXTS_MAX];
     int32_t *seq[TRI_TEXTS_MAX]; /* [n + 1], or [W + 1]: first token of each sequence, and T */
-    int32_t *places[2];       /* by encoder, as seq: first place of each sequence in an expert's rows, and their number;
-                               * NULL without experts */
+    /* by encoder, as seq: first place of each sequence in an expert's rows, and their number; NULL without experts */
+    int32_t *places[2];
     int32_t *win[TRI_TEXTS_MAX]; /* [n + 1] first window of each sample, and their end; NULL: windows are not counted */
     int32_t *keyw[TRI_TEXTS_MAX]; /* [W, 2] the key of each window's first token; NULL likewise */
     float *numbers;           /* [n, n_columns] */
@@ -43,8 +44,9 @@ typedef struct tri_micro_spec {
     int64_t rows, tokens[2];  /* the most that it holds */
     int64_t sequences[2];     /* likewise, of windows; only where these are counted */
     tri_windows windows;      /* how texts are windowed */
-    int position_base[2]; /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have
-                           * the position pad id */
+    /* 0 for BERT: counts every token. Pad id + 1 for RoBERTa: pad tokens are not counted and have the position pad
+     * id */
+    int position_base[2];
     tri_capacity capacity[2]; /* of the encoders' experts */
     int granule;          /* tokens are rounded up to it with zeros that belong to no sequence; 0: 1 */
     int ring;             /* ranks of a ring that share each sequence; 0: none */

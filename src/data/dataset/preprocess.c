@@ -36,25 +36,23 @@ static double median(const double *sorted, int64_t n) {
 /* Moments and quantiles of a filled column. values [n + missing]: n sorted numbers; their sum is `total`. */
 static tri_status fit_values(const fit *f, tri_column_stats *stats, double *values, int64_t n, double total) {
     double rows = (double)(n + stats->missing), squares = 0;
-    stats->fill = f->spec->missing == TRI_MISSING_MEDIAN ? median(values, n)
-                  : f->spec->missing == TRI_MISSING_MEAN ? total / (double)n
-                                                         : 0;
+    const double fills[] = {median(values, n), total / (double)n, 0}; /* by tri_missing */
+    stats->fill = fills[f->spec->missing];
     stats->mean = (total + stats->fill * (double)stats->missing) / rows;
     for (int64_t i = 0; i < n; i++) squares += (values[i] - stats->mean) * (values[i] - stats->mean);
     squares += (stats->fill - stats->mean) * (stats->fill - stats->mean) * (double)stats->missing;
     int constant = values[0] == values[n - 1] && (!stats->missing || stats->fill == values[0]);
     if (constant) stats->mean = values[0];
     stats->deviation = constant || squares == 0 ? 1 : sqrt(squares / rows);
-    double largest = stats->transform == TRI_TRANSFORM_NONE ? (double)(float)stats->fill
-                                                            : stats->deviation + fabs(stats->mean);
-    if (!isfinite(largest))
+    int as_is = stats->transform == TRI_TRANSFORM_NONE;
+    if (!isfinite(as_is ? (double)(float)stats->fill : stats->deviation + fabs(stats->mean)))
         return tri__fail(TRI_DATA, "%s: the numbers of column \"%s\" are too large to %s", tri__table_path(f->table),
-                         stats->name, stats->transform == TRI_TRANSFORM_NONE ? "be used as they are" : "standardise");
+                         stats->name, as_is ? "be used as they are" : "standardise");
     if (stats->transform != TRI_TRANSFORM_QUANTILE_NORMAL) return TRI_OK;
     for (int64_t i = 0; i < stats->missing; i++) values[n + i] = stats->fill;
     tri__sort_doubles(values, n + stats->missing);
-    stats->quantile = malloc(TRI_QUANTILES_MAX * sizeof *stats->quantile);
-    if (!stats->quantile) return no_memory(tri__table_path(f->table));
+    if (!(stats->quantile = malloc(TRI_QUANTILES_MAX * sizeof *stats->quantile)))
+        return no_memory(tri__table_path(f->table));
     stats->n_quantiles = tri__quantiles_fit(values, n + stats->missing, stats->quantile);
     return TRI_OK;
 }
@@ -96,9 +94,7 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
         }
         tri__rows_passed(f->table, first + some - 1);
     }
-    stats->width = 1;
-    stats->transform = f->spec->transform;
-    stats->vectors = f->spec->vectors;
+    stats->width = 1, stats->transform = f->spec->transform, stats->vectors = f->spec->vectors;
     if (n == 0)
         return tri__fail(TRI_DATA, "%s: column \"%s\" has no number in any row; leave it out of tab_field_list",
                          tri__table_path(f->table), stats->name);
@@ -108,28 +104,22 @@ static tri_status fit_numeric(const fit *f, tri_column_stats *stats, int column)
     return binned ? fit_bins(f, stats, values + rows, n) : TRI_OK;
 }
 
-static int most_categories(const fit *f) {
-    return f->spec->vectors ? TRI_CATEGORY_ROWS_MAX : TRI_CATEGORIES_MAX;
-}
+static int most_categories(const fit *f) { return f->spec->vectors ? TRI_CATEGORY_ROWS_MAX : TRI_CATEGORIES_MAX; }
 
 static tri_status too_many(const fit *f, const tri_column_stats *stats, int column) {
     char what[480], more[240];
     snprintf(more, sizeof more, "%s; min_category_rows joins rare values, hashed_field_list takes names and codes",
              f->spec->vectors ? "" : ", or set tabular to embedded (up to 65536)");
-    snprintf(what, sizeof what,
-             "is not a number, and the column has more than %d different values, too many for categories: leave it "
-             "out of tab_field_list, or leave missing numbers empty%s",
-             most_categories(f), more);
+    snprintf(what, sizeof what, "is not a number, and the column has more than %d different values, too many for "
+             "categories: leave it out of tab_field_list, or leave missing numbers empty%s", most_categories(f), more);
     for (int64_t row = 0; row < tri__table_rows(f->table); row++) {
         double value;
         tri_number number;
         tri__form_numbers(f->table, row, 1, column, &(tri_value_form){0}, &f->made->reading, &number, &value);
         if (!f->bad[row] && number == TRI_NUMBER_NONE) return tri__field_fail(f->table, row, column, what);
     }
-    return tri__fail(TRI_DATA,
-                     "%s: column \"%s\" has more than %d different values, too many for categories: leave it out of "
-                     "cat_field_list%s",
-                     tri__table_path(f->table), stats->name, most_categories(f), more);
+    return tri__fail(TRI_DATA, "%s: column \"%s\" has more than %d different values, too many for categories: leave it "
+                     "out of cat_field_list%s", tri__table_path(f->table), stats->name, most_categories(f), more);
 }
 
 /* The frequent first; of equals, the one that comes first. */
@@ -184,9 +174,8 @@ static tri_status fit_categories(const fit *f, tri_column_stats *stats, int colu
     if (found.n == 0) return no_value(f, stats);
     stats->category = found.at, stats->n_categories = found.n;
     found = (tri_values){0};
-    stats->vectors = f->spec->vectors;
+    stats->vectors = f->spec->vectors, stats->transform = TRI_TRANSFORM_NONE;
     stats->width = stats->vectors ? 1 : stats->n_categories + 1;
-    stats->transform = TRI_TRANSFORM_NONE;
     return TRI_OK;
 }
 
@@ -199,8 +188,7 @@ static tri_status fit_hashed(const fit *f, tri_column_stats *stats, int column) 
                           tri__field_missing(&f->made->reading, tri__table_field(f->table, row, column));
         tri__rows_passed(f->table, row);
     }
-    stats->width = stats->read_as.buckets, stats->transform = TRI_TRANSFORM_NONE;
-    stats->vectors = f->spec->vectors;
+    stats->width = stats->read_as.buckets, stats->transform = TRI_TRANSFORM_NONE, stats->vectors = f->spec->vectors;
     return stats->missing < good ? TRI_OK : no_value(f, stats);
 }
 
@@ -265,8 +253,7 @@ static tri_status find_kind(const fit *f, const char *name, int column, struct s
     tri_form_spec spec = {.reading = &f->made->reading, .decimal = f->spec->reading.decimal, .hint = f->known_mark,
                           .order = f->spec->date_order, .part = f->part};
     TRI_TRY(tri__form_find(f->table, column, &spec, &found));
-    if (found.why[0])
-        return tri__fail(TRI_DATA, "%s: column \"%s\" %s", tri__table_path(f->table), name, found.why);
+    if (found.why[0]) return tri__fail(TRI_DATA, "%s: column \"%s\" %s", tri__table_path(f->table), name, found.why);
     out->form = found.form, out->parts = found.parts;
     if (found.form.kind == TRI_FORM_PLAIN) out->categorical = 10 * count.numbers < 9 * count.filled;
     return out->categorical ? TRI_OK : mark_wrong(f, column, &out->form);
@@ -326,8 +313,7 @@ static tri_status fit_reading(fit *f) {
 static tri_status hold_out(fit *f) {
     int64_t rows = tri__table_rows(f->table);
     if (!f->spec->parts) return TRI_OK;
-    f->part = malloc((size_t)rows + 1);
-    if (!f->part) return no_memory(tri__table_path(f->table));
+    if (!(f->part = malloc((size_t)rows + 1))) return no_memory(tri__table_path(f->table));
     TRI_TRY(tri__division_find(f->table, f->spec->parts, f->made, f->part));
     for (int64_t row = 0; row < rows; row++) f->bad[row] |= is_held_out(f, row);
     return TRI_OK;
@@ -353,8 +339,7 @@ static tri_status mark_labels(fit *f) {
         char text[1100];
         if (!tri__label_read(&fields, row, NULL)) {
             tri_bad_field bad = tri__label_fault(&fields, row, text, sizeof text);
-            if (f->spec->bad_rows == TRI_BAD_ROWS_FAIL)
-                return tri__field_fail(f->table, row, bad.column, bad.what);
+            if (f->spec->bad_rows == TRI_BAD_ROWS_FAIL) return tri__field_fail(f->table, row, bad.column, bad.what);
             f->bad[row] = 1;
         }
         tri__rows_passed(f->table, row);
@@ -402,9 +387,8 @@ static tri_status fit_target(fit *f, int column) {
     with.spec = &own;
     TRI_TRY(fit_numeric(&with, stats, column));
     for (int i = 0; i < f->spec->n_classes; i++) {
-        char name[32];
-        if (f->spec->level) snprintf(name, sizeof name, "q%g", f->spec->level[i]);
-        TRI_TRY(copy_text(f->spec->level ? name : f->spec->label_name, &f->made->label[i]));
+        const char *name = f->spec->level ? TRI_TEXT(32, "q%g", f->spec->level[i]) : f->spec->label_name;
+        TRI_TRY(copy_text(name, &f->made->label[i]));
     }
     return tri__labels_forms(f->made);
 }

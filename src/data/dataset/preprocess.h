@@ -48,17 +48,18 @@ typedef struct tri_column_stats {
 
 typedef struct tri_preprocess {
     char *label_name;
-    tri_texts text[TRI_TEXTS_MAX]; /* columns of each text: non-empty fields, joined by one space; the first without
-                                 columns ends them */
+    /* columns of each text: non-empty fields, joined by one space; the first without columns ends them */
+    tri_texts text[TRI_TEXTS_MAX];
     tri_column_stats *column; /* [n_columns] */
     int n_columns;
     int width;                /* numbers of a row: the sum of the columns' widths */
     tri_vectors embedding;
     tri_columns vectors;      /* the numbers, as a model has to know them; `at` is owned */
-    tri_column_stats *target; /* the label's column as a number to learn, and how it is transformed; NULL: classes.
-                                 Of several labels: a 1 or a 0 for each, [n_classes] a row, and `missing` of them */
-    char *separator;          /* several labels: what is between those of a cell; "": each has the column of its name.
-                                 NULL: one label */
+    /* the label's column as a number to learn, and how it is transformed; NULL: classes. Of several labels: a 1 or a 0
+     * for each, [n_classes] a row, and `missing` of them */
+    tri_column_stats *target;
+    /* several labels: what is between those of a cell; "": each has the column of its name. NULL: one label */
+    char *separator;
     char **label;             /* [n_classes] the text of each class, in class order; of numbers names of outputs */
     char **label_form;        /* [n_classes] canonical forms, by the training table's decimal mark; one block */
     int n_classes;

@@ -17,6 +17,8 @@ static tri_json *reals_json(const double *values, int n) {
     return array;
 }
 
+static tri_json *texts_json(const tri_texts *texts) { return tri__json_strings(texts->at, texts->n); }
+
 /* A text of one character. */
 static tri_json *mark_json(char mark) { return tri__json_stringn(&mark, mark != 0); }
 
@@ -25,8 +27,7 @@ static tri_json *form_json(const tri_value_form *form) {
         return tri__json_pack("{s:s, s:o, s:s}", "kind", "amount", "decimal_mark", mark_json(form->mark), "unit",
                               form->unit);
     if (form->kind == TRI_FORM_BOOLEAN) return tri__json_pack("{s:s}", "kind", "boolean");
-    if (form->kind == TRI_FORM_HASHED)
-        return tri__json_pack("{s:s, s:i}", "kind", "hashed", "buckets", form->buckets);
+    if (form->kind == TRI_FORM_HASHED) return tri__json_pack("{s:s, s:i}", "kind", "hashed", "buckets", form->buckets);
     return tri__json_pack("{s:s, s:s, s:b, s:b, s:s}", "kind", "date", "order", tri__date_orders[form->order], "zoned",
                           form->zoned, "clock", form->clock, "part", tri__date_part_names[form->part]);
 }
@@ -68,10 +69,9 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
     }
     tri_json *made = tri__json_pack(
         "{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version", version, "label_name", p->label_name,
-        "label_by_index", p->label_by_index, "labels", tri__json_strings(p->label, p->n_classes),
-        "primary_text", tri__json_strings(p->text[0].at, p->text[0].n), "secondary_text",
-        tri__json_strings(p->text[1].at, p->text[1].n), "decimal_mark", mark_json(p->reading.decimal), "missing_values",
-        tri__json_strings(p->reading.missing.at, p->reading.missing.n), "columns", columns);
+        "label_by_index", p->label_by_index, "labels", tri__json_strings(p->label, p->n_classes), "primary_text",
+        texts_json(&p->text[0]), "secondary_text", texts_json(&p->text[1]), "decimal_mark",
+        mark_json(p->reading.decimal), "missing_values", texts_json(&p->reading.missing), "columns", columns);
     add_texts(p->text, made);
     if (p->embedding) tri__json_set_new(made, "vectors", tri__json_string(vectors[p->embedding]));
     if (p->target) tri__json_set_new(made, "target", column_json(p->target));
@@ -81,24 +81,20 @@ tri_json *tri__preprocess_json(const tri_preprocess *p) {
 
 tri_json *tri__preprocess_spec_json(const tri_preprocess_spec *s) {
     tri_json *made = tri__json_pack(
-        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o}", "version", CANONICAL, "label_name",
-        s->label_name, "primary_text", tri__json_strings(s->text[0].at, s->text[0].n), "secondary_text",
-        tri__json_strings(s->text[1].at, s->text[1].n), "columns", tri__json_strings(s->columns.at, s->columns.n),
-        "categorical", tri__json_strings(s->categorical.at, s->categorical.n), "label_list",
-        tri__json_strings(s->label_list.at, s->label_list.n), "n_classes", s->n_classes, "missing", fills[s->missing],
-        "transform", transforms[s->transform], "skip", s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark",
-        mark_json(s->reading.decimal), "missing_values",
-        tri__json_strings(s->reading.missing.at, s->reading.missing.n));
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:b, s:o, s:o, s:s*, s:s*, s:s*, s:s*}", "version",
+        CANONICAL, "label_name", s->label_name, "primary_text", texts_json(&s->text[0]), "secondary_text",
+        texts_json(&s->text[1]), "columns", texts_json(&s->columns), "categorical", texts_json(&s->categorical),
+        "label_list", texts_json(&s->label_list), "n_classes", s->n_classes, "missing", fills[s->missing], "transform",
+        transforms[s->transform], "skip", s->bad_rows == TRI_BAD_ROWS_SKIP, "decimal_mark",
+        mark_json(s->reading.decimal), "missing_values", texts_json(&s->reading.missing), "date_order",
+        s->date_order ? tri__date_orders[s->date_order] : NULL, "vectors", s->vectors ? vectors[s->vectors] : NULL,
+        "target", s->is_number ? transforms[s->target] : NULL, "separator", s->separator);
     add_texts(s->text, made);
-    if (s->date_order) tri__json_set_new(made, "date_order", tri__json_string(tri__date_orders[s->date_order]));
-    if (s->vectors) tri__json_set_new(made, "vectors", tri__json_string(vectors[s->vectors]));
+    tri__json_set_filled(made, "hashed", texts_json(&s->hashed));
+    tri__json_set_filled(made, "boolean", texts_json(&s->boolean));
     if (s->vectors == TRI_VECTORS_PIECEWISE) tri__json_set_new(made, "bins", tri__json_integer(s->bins));
-    if (s->hashed.n) tri__json_set_new(made, "hashed", tri__json_strings(s->hashed.at, s->hashed.n));
     if (s->hashed.n) tri__json_set_new(made, "buckets", tri__json_integer(s->buckets));
-    if (s->boolean.n) tri__json_set_new(made, "boolean", tri__json_strings(s->boolean.at, s->boolean.n));
     if (s->min_rows > 1) tri__json_set_new(made, "min_rows", tri__json_integer(s->min_rows));
-    if (s->is_number) tri__json_set_new(made, "target", tri__json_string(transforms[s->target]));
-    if (s->separator) tri__json_set_new(made, "separator", tri__json_string(s->separator));
     if (s->level) tri__json_set_new(made, "levels", reals_json(s->level, s->n_classes));
     return made;
 }
@@ -242,7 +238,7 @@ static int by_form(const void *a, const void *b) {
 /* The canonical forms of categories that are as the training table spelt them. */
 static tri_status find_forms(const char *name, const tri_reading *reading, tri_column_stats *to) {
     size_t n = (size_t)to->n_categories;
-    spelling *list = calloc(n, sizeof *list);
+    TRI_OWNED(tri__free_at) spelling *list = calloc(n, sizeof *list);
     to->form = calloc(n, sizeof *to->form);
     to->of_form = malloc(n * sizeof *to->of_form);
     int failed = !list || !to->form || !to->of_form;
@@ -250,30 +246,13 @@ static tri_status find_forms(const char *name, const tri_reading *reading, tri_c
         char out[TRI_CANONICAL_BYTES];
         tri_field_text text = {.text = to->category[i], .length = strlen(to->category[i])};
         text = tri__field_canonical(reading, text, out);
-        list[i] = (spelling){strndup(text.text, text.length), (int)i};
-        failed = !list[i].form;
+        list[i] = (spelling){to->form[i] = strndup(text.text, text.length), (int)i};
+        failed = !to->form[i];
     }
-    if (!failed) qsort(list, n, sizeof *list, by_form);
-    for (size_t i = 0; list && i < n; i++)
-        if (failed) free(list[i].form);
-        else to->form[i] = list[i].form, to->of_form[i] = list[i].category;
-    free(list);
-    return failed ? tri__fail(TRI_RESOURCE, "%s: out of memory", name) : TRI_OK;
-}
-
-/* How columns become vectors, of a version that has this key. */
-static tri_status parse_vectors(const tri_json *json, const char *name, tri_vectors *out) {
-    int which = choice(json, "vectors", vectors, 3);
-    if (which <= TRI_VECTORS_NONE) return tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
-    *out = (tri_vectors)which;
+    if (failed) return tri__fail(TRI_RESOURCE, "%s: out of memory", name);
+    qsort(list, n, sizeof *list, by_form);
+    for (size_t i = 0; i < n; i++) to->form[i] = list[i].form, to->of_form[i] = list[i].category;
     return TRI_OK;
-}
-
-static tri_status parse_reading(const tri_json *json, const char *name, tri_reading *to) {
-    int mark = choice(json, "decimal_mark", marks, 2);
-    if (mark < 0) return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
-    to->decimal = marks[mark][0];
-    return parse_texts(json, "missing_values", name, &to->missing.at, &to->missing.n);
 }
 
 static tri_status parse_further(const tri_json *list, const char *name, tri_texts text[static TRI_TEXTS_MAX]) {
@@ -295,11 +274,16 @@ static tri_status parse(const tri_json *json, const char *name, tri_preprocess *
     if (version < BEFORE_READING || version > VERSION)
         return tri__fail(TRI_DATA, "%s: version %lld of preprocessing; this build reads versions %d to %d", name,
                          (long long)version, BEFORE_READING, VERSION);
-    if (version == WITH_VECTORS || (version >= CANONICAL && tri__json_get(json, "vectors")))
-        TRI_TRY(parse_vectors(json, name, &made->embedding));
-    made->reading.decimal = '.';
-    made->as_spelt = version < CANONICAL;
-    if (version != BEFORE_READING) TRI_TRY(parse_reading(json, name, &made->reading));
+    if (version == WITH_VECTORS || (version >= CANONICAL && tri__json_get(json, "vectors"))) {
+        int which = choice(json, "vectors", vectors, 3);
+        if (which <= TRI_VECTORS_NONE) return tri__fail(TRI_DATA, "%s: vectors must be piecewise or periodic", name);
+        made->embedding = (tri_vectors)which;
+    }
+    int mark = version == BEFORE_READING ? 0 : choice(json, "decimal_mark", marks, 2);
+    if (mark < 0) return tri__fail(TRI_DATA, "%s: decimal_mark must be a point or a comma", name);
+    tri_texts *missing = &made->reading.missing;
+    made->reading.decimal = *marks[mark], made->as_spelt = version < CANONICAL;
+    if (version != BEFORE_READING) TRI_TRY(parse_texts(json, "missing_values", name, &missing->at, &missing->n));
     TRI_TRY(parse_text(tri__json_get(json, "label_name"), "label_name", name, &made->label_name));
     TRI_TRY(parse_texts(json, "labels", name, &made->label, &made->n_classes));
     TRI_TRY(parse_texts(json, "primary_text", name, &made->text[0].at, &made->text[0].n));

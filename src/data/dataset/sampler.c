@@ -95,14 +95,10 @@ void tri__sampler_split(tri_sampler *sampler, const int64_t *rows, int64_t n, in
     }
 }
 
-static void raise_to(int64_t *maximum, int64_t value) {
-    if (value > *maximum) *maximum = value;
-}
+static void raise_to(int64_t *maximum, int64_t value) { *maximum = value > *maximum ? value : *maximum; }
 
 /* 0: none yet. */
-static void lower_to(int64_t *minimum, int64_t value) {
-    if (!*minimum || value < *minimum) *minimum = value;
-}
+static void lower_to(int64_t *minimum, int64_t value) { *minimum = !*minimum || value < *minimum ? value : *minimum; }
 
 /* What a row takes of each encoder. */
 static void take_row(const tri_sampler *sampler, int64_t row, tri_packed of[static 2]) {
@@ -128,8 +124,7 @@ static void measure(tri_sampler *sampler, const int64_t *rows, int64_t n, tri_sa
         int part = sampler->part[i];
         tri_packed of[2];
         take_row(sampler, rows[i], of);
-        sum[part].value++;
-        sum[part].major += of[0].tokens, sum[part].minor += of[1].tokens;
+        sum[part].value++, sum[part].major += of[0].tokens, sum[part].minor += of[1].tokens;
         windows[part].major += of[0].windows, windows[part].minor += of[1].windows;
         note_shortest(sampler, of, out);
     }
@@ -198,10 +193,7 @@ static void bound(const tri_sampler *sampler, tri_sampler_maxima *out) {
 tri_status tri__sampler_maxima(tri_sampler *sampler, int64_t epochs, tri_sampler_maxima *out) {
     *out = (tri_sampler_maxima){0};
     if (!sampler->shuffle && epochs > 1) epochs = 1;
-    if (epochs > 1 && sampler->data->n > TRI_MAXIMA_ROWS / epochs) {
-        bound(sampler, out);
-        return TRI_OK;
-    }
+    if (epochs > 1 && sampler->data->n > TRI_MAXIMA_ROWS / epochs) return bound(sampler, out), TRI_OK;
     for (int64_t epoch = 0; epoch < epochs; epoch++)
         for (int64_t k = 0; k < tri__sampler_batches(sampler); k++) {
             const int64_t *rows;

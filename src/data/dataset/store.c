@@ -16,8 +16,8 @@
 #include <xxhash.h>
 
 enum { ALIGN = 64, VERSION = 4, WIDTH_MAX = 1 << 25, READ_BYTES = 1 << 18 };
-static const double LOCK_SECONDS = 5,
-                    QUIET_SECONDS = 0.2; /* timeout for a lock; waiting time before a message is logged */
+/* Timeout for a lock; waiting time before a message is logged. */
+static const double LOCK_SECONDS = 5, QUIET_SECONDS = 0.2;
 static const char MAGIC[8] = "TRITOKEN";
 
 typedef struct header {
@@ -26,9 +26,7 @@ typedef struct header {
     tri_store_origin origin;
     uint64_t file_bytes, body_hash; /* body: all after the header */
     int64_t rows, width;
-    struct {
-        uint64_t offset, bytes;
-    } section[TRI_SECTION_COUNT];
+    struct { uint64_t offset, bytes; } section[TRI_SECTION_COUNT];
     uint64_t zero[4]; /* pads the header to a multiple of ALIGN: every byte of a store is hashed */
     uint64_t header_hash;           /* of all before it */
 } header;
@@ -82,8 +80,7 @@ static tri_status check_header(const char *path, const header *h, const tri_key 
     if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->version != VERSION || h->sections != TRI_SECTION_COUNT)
         return damaged(path, "is not a token store of this version");
     if (h->header_hash != hash_header(h)) return damaged(path, "its header is damaged");
-    if (h->origin.key.low != key->low || h->origin.key.high != key->high)
-        return damaged(path, "was made of something else");
+    if (memcmp(&h->origin.key, key, sizeof *key)) return damaged(path, "was made of something else");
     if (h->file_bytes != size) return damaged(path, "is cut short or has grown");
     if (h->rows < 0 || h->rows > INT32_MAX || h->width < 0 || h->width > WIDTH_MAX)
         return damaged(path, "its sizes are impossible");
@@ -99,17 +96,14 @@ int tri__store_superseded(int fd, const tri_store_origin *origin) {
     header h;
     if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.magic, MAGIC, sizeof MAGIC)) return 0;
     if (h.version < VERSION) return 1;
-    int other = h.origin.table.low != origin->table.low || h.origin.table.high != origin->table.high;
+    int other = memcmp(&h.origin.table, &origin->table, sizeof h.origin.table) != 0;
     return h.version == VERSION && h.header_hash == hash_header(&h) && h.origin.place == origin->place && other;
 }
 
 /* The descriptor is now owned by the store, unless it fails. */
 static tri_status take_store(const char *path, int *fd, const header *h, tri_store *out) {
-    *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"),
-                       .fd = *fd,
-                       .file_bytes = h->file_bytes,
-                       .rows = h->rows,
-                       .width = h->width};
+    *out = (tri_store){.path = strdup(path[0] ? path : "the token store in memory"), .fd = *fd,
+                       .file_bytes = h->file_bytes, .rows = h->rows, .width = h->width};
     for (int s = 0; s < TRI_SECTION_COUNT; s++)
         out->offset[s] = h->section[s].offset, out->bytes[s] = h->section[s].bytes;
     if (!out->path) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
@@ -135,9 +129,8 @@ static tri_status keep(int fd, const char *path, const tri_store_wait *wait) {
     if (got == TRI_LOCK_STOPPED)
         return tri__stop_check(wait->stop, "%s was locked by %s", path, tri__lock_holder(fd, holder));
     if (got == TRI_LOCK_HELD)
-        return tri__fail(TRI_BUSY,
-                         "%s has been locked by %s for %g s: end that, or let --cache-dir name another folder", path,
-                         tri__lock_holder(fd, holder), seconds);
+        return tri__fail(TRI_BUSY, "%s has been locked by %s for %g s: end that, or let --cache-dir name another "
+                         "folder", path, tri__lock_holder(fd, holder), seconds);
     if (fstat(fd, &info) == 0 && info.st_nlink > 0) return TRI_OK;
     return tri__fail(TRI_NOINPUT, "%s was just removed", path);
 }
@@ -204,8 +197,7 @@ static tri_status open_temporary(tri_store_writer *w, const tri_store_wait *wait
         status = keep(w->fd, w->temporary, wait);
         if (status != TRI_NOINPUT) return status;
         close(w->fd); /* removed before it was locked */
-        w->temporary[0] = 0;
-        w->fd = -1;
+        w->temporary[0] = 0, w->fd = -1;
     }
     return tri__fail(TRI_IO, "cannot create the token store %s: others remove it at once", w->path);
 }
@@ -223,12 +215,9 @@ tri_status tri__store_create(const char *path, const tri_store_origin *origin, c
     w->hash = XXH3_createState();
     if (!w->hash) return tri__fail(TRI_RESOURCE, "out of memory for a token store");
     XXH3_64bits_reset(w->hash);
-    if (path) {
-        TRI_TRY(tri__path_join(w->path, "", path));
-        TRI_TRY(open_temporary(w, wait));
-    } else if ((w->fd = memfd_create("trident-tokens", MFD_CLOEXEC)) < 0) {
-        return fail_errno("create", w->path);
-    }
+    if (path) TRI_TRY(tri__path_join(w->path, "", path));
+    if (path) TRI_TRY(open_temporary(w, wait));
+    else if ((w->fd = memfd_create("trident-tokens", MFD_CLOEXEC)) < 0) return fail_errno("create", w->path);
     TRI_TRY(tri__write_all(w->fd, blank, BODY, w->path)); /* reserves the header */
     w->at = BODY;
     *out = TRI_GIVE(w);
@@ -257,8 +246,7 @@ tri_status tri__store_begin(tri_store_writer *w, tri_section section) {
 
 /* Writes the header, syncs, and renames into place. */
 static tri_status finish(tri_store_writer *w, int64_t rows, int64_t width) {
-    w->header.rows = rows, w->header.width = width;
-    w->header.file_bytes = w->at;
+    w->header.rows = rows, w->header.width = width, w->header.file_bytes = w->at;
     w->header.body_hash = XXH3_64bits_digest(w->hash);
     w->header.header_hash = hash_header(&w->header);
     TRI_TRY(tri__write_at(w->fd, 0, &w->header, sizeof w->header, w->path[0] ? w->path : "memory"));

@@ -37,9 +37,8 @@ static int clean_one(const char *folder, const char *name, const tri_store_origi
 
 int tri__store_clean(const char *folder, const tri_store_origin *origin) {
     int removed = 0;
-    tri_names names;
+    TRI_OWNED(tri__names_free) tri_names names = {0};
     if (tri__folder_list(folder, &names) != TRI_OK) return 0;
     for (int i = 0; i < names.n; i++) removed += clean_one(folder, names.name[i], origin);
-    tri__names_free(&names);
     return removed;
 }

@@ -42,13 +42,12 @@ int tri__label_read(const tri_fields *fields, int64_t row, int32_t *out) {
     const tri_column_stats *stats = p->target;
     float target;
     double value;
-    int32_t class;
     int bad;
     tri_field_text label;
     if (p->separator) return read_several(fields, row, (float *)out, &bad, &label);
     tri_field_text field = tri__table_field(fields->table, row, fields->label);
     if (!stats) {
-        class = tri__labels_class(p, field);
+        int32_t class = tri__labels_class(p, field);
         if (out) *out = class;
         return class >= 0;
     }
@@ -76,14 +75,11 @@ tri_bad_field tri__label_fault(const tri_fields *fields, int64_t row, char *text
     char words[900], quoted[64];
     tri_field_text field = tri__table_field(fields->table, row, fields->label), label;
     tri_bad_field bad = {.column = fields->label, .what = text};
-    if (!p->separator) {
-        bad.what = p->target ? number_fault(p, field) : tri__label_words(p, field, text, size);
-    } else if (!read_several(fields, row, NULL, &bad.column, &label) && fields->several) {
+    if (!p->separator) bad.what = p->target ? number_fault(p, field) : tri__label_words(p, field, text, size);
+    else if (!read_several(fields, row, NULL, &bad.column, &label) && fields->several)
         bad.what = "does not say whether the row has this label: 1 or 0, true or false, or empty where it is not known";
-    } else {
-        snprintf(text, size, "has the label %s, which %s", tri__field_quoted(label, quoted),
-                 tri__label_words(p, label, words, sizeof words));
-    }
+    else snprintf(text, size, "has the label %s, which %s", tri__field_quoted(label, quoted),
+                  tri__label_words(p, label, words, sizeof words));
     return bad;
 }
 

@@ -44,8 +44,7 @@ tri_status tri__trained_json(const tri_dataset *data, tri_json **out) {
     s->complete = 1, s->bound = UINT64_MAX;
     TRI_TRY(tri__dataset_row_digests(data, add_row, s));
     tidy(s);
-    for (int i = 0; i < s->n; i++)
-        snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
+    for (int i = 0; i < s->n; i++) snprintf(text + i * DIGITS, DIGITS + 1, "%016llx", (unsigned long long)s->hash[i]);
     *out = tri__json_pack("{s:b, s:s}", "complete", s->complete, "hashes", text);
     return *out ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }

@@ -30,16 +30,13 @@ void tri__unseen_join(tri_unseen *to, const tri_unseen *from) {
 
 tri_json *tri__unseen_json(const char *column, const tri_unseen *unseen) {
     tri_json *examples = tri__json_array();
-    for (int i = 0; i < unseen->n_examples; i++)
-        tri__json_append_new(examples, tri__json_string(unseen->example[i]));
+    for (int i = 0; i < unseen->n_examples; i++) tri__json_append_new(examples, tri__json_string(unseen->example[i]));
     return tri__json_pack("{s:s, s:I, s:I, s:o}", "column", column, "values", (tri_json_int)unseen->values, "unseen",
                           (tri_json_int)unseen->unseen, "examples", examples);
 }
 
 /* Appends to a list: "a", "b" */
-static void put_list(char *out, size_t size, const char *text) {
-    tri__text_append(out, size, ", ", "\"%.60s\"", text);
-}
+static void put_list(char *out, size_t size, const char *text) { tri__text_append(out, size, ", ", "\"%.60s\"", text); }
 
 /* What training had in a column; returns whether it joined rare values of it. */
 static int known_values(const tri_preprocess *preprocess, const char *column, char *out, size_t size) {
@@ -61,8 +58,7 @@ tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_pre
                            const tri_log *log) {
     tri__json_items(list, of) {
         const char *column = tri__text_in(of, "column"), *text;
-        int64_t values = tri__whole_in(of, "values"),
-                unseen = tri__whole_in(of, "unseen");
+        int64_t values = tri__whole_in(of, "values"), unseen = tri__whole_in(of, "unseen");
         const tri_json *examples = tri__json_get(of, "examples");
         char shown[300] = "", known[300], some[32], all[32];
         for (size_t k = 0; (text = tri__json_string_value(tri__json_at(examples, k))); k++)
@@ -73,10 +69,9 @@ tri_status tri__unseen_say(const tri_json *list, const char *path, const tri_pre
                              "%s: column \"%.80s\": training had none of its %s value%s, for example %s; it had, for "
                              "example, %s. Write them as there, or give --allow-unknown, which takes them as unknown",
                              path, column, tri__text_count(values, all), values == 1 ? "" : "s", shown, known);
-        tri__say(log, TRI_LOG_WARN,
-                 "%s: column \"%.80s\": training did not have%s %s of its %s value%s, for example %s; they count as "
-                 "unknown", path, column, joined ? ", or joined as rare," : "", tri__text_count(unseen, some),
-                 tri__text_count(values, all), values == 1 ? "" : "s", shown);
+        tri__say(log, TRI_LOG_WARN, "%s: column \"%.80s\": training did not have%s %s of its %s value%s, for example "
+                 "%s; they count as unknown", path, column, joined ? ", or joined as rare," : "",
+                 tri__text_count(unseen, some), tri__text_count(values, all), values == 1 ? "" : "s", shown);
     }
     return TRI_OK;
 }

@@ -54,50 +54,44 @@ static tri_status name_columns(tri_inspector *in) {
     tri_inspection *out = in->out;
     const tri_table *base = in->table[out->base];
     int n = tri__table_columns(base);
-    out->column = calloc((size_t)n + 1, sizeof *out->column);
-    int failed = !out->column;
+    if (!(out->column = calloc((size_t)n + 1, sizeof *out->column))) return tri__inspect_no_memory(in);
     for (int s = 0; s < TRI_SPLITS; s++)
-        if (in->table[s]) failed |= !(in->at[s] = malloc(((size_t)n + 1) * sizeof(int)));
-    for (int c = 0; c < n && !failed; c++) {
-        if (tri__table_unread(base, c)) {
-            TRI_TRY(tri__inspect_warn(in, "unread", -1, "column \"%s\" %s", tri__table_name(base, c),
-                                      tri__table_unread(base, c)));
-            continue;
-        }
+        if (in->table[s] && !(in->at[s] = malloc(((size_t)n + 1) * sizeof(int)))) return tri__inspect_no_memory(in);
+    for (int c = 0; c < n; c++) {
+        const char *name = tri__table_name(base, c), *unread = tri__table_unread(base, c);
+        if (unread) TRI_TRY(tri__inspect_warn(in, "unread", -1, "column \"%s\" %s", name, unread));
+        if (unread) continue;
         tri_inspect_column *column = &out->column[out->n_columns];
-        column->name = strdup(tri__table_name(base, c));
         column->rule = -1;
-        failed |= !column->name;
-        for (int s = 0; s < TRI_SPLITS && !failed; s++)
-            if (in->table[s]) in->at[s][out->n_columns] = tri__table_column(in->table[s], column->name);
+        if (!(column->name = strdup(name))) return tri__inspect_no_memory(in);
+        for (int s = 0; s < TRI_SPLITS; s++)
+            if (in->table[s]) in->at[s][out->n_columns] = tri__table_column(in->table[s], name);
         out->n_columns++;
     }
-    return failed ? tri__inspect_no_memory(in) : TRI_OK;
+    return TRI_OK;
 }
 
 /* Detects the decimal mark over all of base's columns. If ambiguous, a point is assumed and a warning given: training
  * considers only the columns it uses. */
 static tri_status find_reading(tri_inspector *in) {
     tri_inspection *out = in->out;
-    tri_decimal found;
+    const int *at = in->at[out->base];
+    tri_decimal found = {.mark = in->spec->reading.decimal};
     in->reading = in->spec->reading;
-    if (!in->reading.decimal) {
-        TRI_TRY(
-            tri__decimal_find(in->table[out->base], in->at[out->base], out->n_columns, &in->reading.missing, &found));
-        in->reading.decimal = found.mark, in->known_mark = found.known;
-        int column = found.comma >= 0 ? found.comma : found.point;
-        const char *what = found.comma < 0 ? "whole numbers, and numbers with points before three digits, which may be "
-                                             "thousands: training asks for --decimal-mark point or comma"
-                           : found.point >= 0
-                               ? "numbers with commas, other columns have numbers with points: they are not read as "
-                                 "numbers; --decimal-mark comma reads them as fractions"
-                               : "numbers with commas before three digits, so they may be thousands: they are not read "
-                                 "as numbers; --decimal-mark comma reads them as fractions, point as thousands";
-        if (found.unclear)
-            TRI_TRY(tri__inspect_warn(in, "unclear_decimal", column, "\"%s\" has %s", out->column[column].name, what));
-    }
-    out->decimal = in->reading.decimal;
-    return TRI_OK;
+    if (!found.mark)
+        TRI_TRY(tri__decimal_find(in->table[out->base], at, out->n_columns, &in->reading.missing, &found));
+    out->decimal = in->reading.decimal = found.mark, in->known_mark = found.known;
+    if (!found.unclear) return TRI_OK;
+    int column = found.comma >= 0 ? found.comma : found.point;
+    const char *what = "numbers with commas before three digits, so they may be thousands: they are not read as "
+                       "numbers; --decimal-mark comma reads them as fractions, point as thousands";
+    if (found.comma < 0)
+        what = "whole numbers, and numbers with points before three digits, which may be thousands: training asks for "
+               "--decimal-mark point or comma";
+    else if (found.point >= 0)
+        what = "numbers with commas, other columns have numbers with points: they are not read as numbers; "
+               "--decimal-mark comma reads them as fractions";
+    return tri__inspect_warn(in, "unclear_decimal", column, "\"%s\" has %s", out->column[column].name, what);
 }
 
 static tri_status take_steps(tri_inspector *in) {

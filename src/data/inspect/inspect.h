@@ -6,40 +6,28 @@
 #include "data/text/tokenizer.h"
 #include "layout/texts.h"
 
-enum {
-    TRI_INSPECT_QUARTILES = 5, /* least, quarters, most */
-    TRI_SPLITS = 3,            /* train, valid, test */
-    TRI_INSPECT_BATCH = 32,    /* batch size for which padding is computed */
-    TRI_INSPECT_LONG = 512,    /* tokens: the limit of BERT and RoBERTa */
-    TRI_INSPECT_CLASSES = 1000, /* most classes that are kept */
-    TRI_INSPECT_MEMORY = 1 << 30 /* bytes for what is kept of rows: a table's first rows that fit are described */
-};
+enum { TRI_INSPECT_QUARTILES = 5, TRI_SPLITS = 3 }; /* least, quarters, most; train, valid, test */
+enum { TRI_INSPECT_BATCH = 32 };             /* batch size for which padding is computed */
+enum { TRI_INSPECT_LONG = 512 };             /* tokens: the limit of BERT and RoBERTa */
+enum { TRI_INSPECT_CLASSES = 1000 };         /* most classes that are kept */
+enum { TRI_INSPECT_MEMORY = 1 << 30 }; /* bytes for what is kept of rows: a table's first rows that fit are described */
 /* Of a row: its place, its class and its hash; of each field: its place, and its value's place among the distinct ones.
  * A hash among others takes up to 80 bytes. */
 enum { TRI_INSPECT_ROW = 8 + 4 + 80, TRI_INSPECT_FIELD = 4 + 80 };
 
+/* ID: identifies a row or an item: not a number, even if it consists of digits. CATEGORICAL: few distinct values, not
+ * all numbers. From DATE on, tri_inspect_column.form says how it is read. AMOUNT: numbers with a currency, a percent
+ * sign or thousands separators. BOOLEAN: yes and no. NAME: few words each, many values: hashed; CODE: the same, most
+ * with digits. */
 typedef enum tri_inspect_kind {
-    TRI_INSPECT_EMPTY,
-    TRI_INSPECT_CONSTANT,
-    TRI_INSPECT_ID,          /* identifies a row or an item: not a number, even if it consists of digits */
-    TRI_INSPECT_NUMERIC,
-    TRI_INSPECT_CATEGORICAL, /* few distinct values, not all numbers */
-    TRI_INSPECT_TEXT,
-    TRI_INSPECT_DATE,        /* dates or times: tri_inspect_column.form */
-    TRI_INSPECT_AMOUNT,      /* numbers with a currency, a percent sign or thousands separators: likewise */
-    TRI_INSPECT_BOOLEAN,     /* yes and no: likewise */
-    TRI_INSPECT_NAME,        /* few words each, many values: hashed, likewise */
-    TRI_INSPECT_CODE         /* the same, most with digits */
+    TRI_INSPECT_EMPTY, TRI_INSPECT_CONSTANT, TRI_INSPECT_ID, TRI_INSPECT_NUMERIC, TRI_INSPECT_CATEGORICAL,
+    TRI_INSPECT_TEXT, TRI_INSPECT_DATE, TRI_INSPECT_AMOUNT, TRI_INSPECT_BOOLEAN, TRI_INSPECT_NAME, TRI_INSPECT_CODE
 } tri_inspect_kind;
 
-/* The role of a column: configured, or else guessed. */
+/* The role of a column: configured, or else guessed. FURTHER: a text beyond the second. */
 typedef enum tri_inspect_role {
-    TRI_INSPECT_NO_ROLE,
-    TRI_INSPECT_LABEL,
-    TRI_INSPECT_PRIMARY,
-    TRI_INSPECT_SECONDARY,
-    TRI_INSPECT_TABULAR,
-    TRI_INSPECT_FURTHER /* a text beyond the second */
+    TRI_INSPECT_NO_ROLE, TRI_INSPECT_LABEL, TRI_INSPECT_PRIMARY, TRI_INSPECT_SECONDARY, TRI_INSPECT_TABULAR,
+    TRI_INSPECT_FURTHER
 } tri_inspect_role;
 
 /* Lengths of a text column in tokens, including special tokens ([CLS], [SEP]). */
@@ -48,8 +36,7 @@ typedef struct tri_inspect_lengths {
     int estimated;                  /* from words, without a tokenizer */
     int median, p95, max;
     int64_t n_long;                 /* above TRI_INSPECT_LONG */
-    double waste_batch,
-        waste_long; /* share of padding if padded to the longest of a batch; to TRI_INSPECT_LONG */
+    double waste_batch, waste_long; /* share of padding if padded to the longest of a batch; to TRI_INSPECT_LONG */
 } tri_inspect_lengths;
 
 typedef struct tri_inspect_column {
@@ -59,15 +46,13 @@ typedef struct tri_inspect_column {
     int candidate;                  /* it could be the label; 2: its name says so */
     char *left_out;                 /* why it is unused; NULL: it is used */
     char *reason;                   /* why a tabular column is what it is, where its values do not show it; else NULL */
-    int64_t missing[TRI_SPLITS]; /* empty values, and except in texts those that mean "missing"; -1: that table has no
-                                    such column */
+    /* empty values, and except in texts those that mean "missing"; -1: that table has no such column */
+    int64_t missing[TRI_SPLITS];
     /* of the described table (tri_inspection.base): */
     int64_t filled, distinct;
     int64_t marked;                 /* values that mean "missing"; 0 in a text */
-    int64_t numbers;                /* decimal numbers among the filled values */
-    int64_t dates, amounts;         /* likewise */
+    int64_t numbers, dates, amounts, digits; /* decimal numbers etc. among the filled values; values with a digit */
     int64_t yes, no;                /* values that mean these, in words or as 1 and 0 */
-    int64_t digits;                 /* values with a digit */
     double pieces;                  /* mean per value: estimated tokens */
     tri_form_found form;            /* of a date or amount: how training reads it, or why it cannot */
     int whole, rising;              /* all numbers are integers; each is larger than the one before */

@@ -81,15 +81,6 @@ static tri_status read_labels(tri_inspector *in, int split, tri_tally *tally, in
     return TRI_OK;
 }
 
-static tri_status count_classes(tri_inspector *in, tri_tally *tally, int32_t *klass) {
-    tri_inspection *out = in->out;
-    TRI_TRY(order_classes(in, tally, klass));
-    TRI_TRY(read_labels(in, out->base, tally, klass));
-    for (int s = 0; s < TRI_SPLITS; s++)
-        if (s != out->base && in->table[s] && in->at[s][out->label] >= 0) TRI_TRY(read_labels(in, s, tally, klass));
-    return TRI_OK;
-}
-
 /* Whether cells, of which `tally` has the different ones, hold several labels: one in ten has the separator, and its
  * parts are fewer than the different cells. */
 static tri_status find_several(tri_inspector *in, const tri_tally *cells) {
@@ -130,5 +121,9 @@ tri_status tri__inspect_classes(tri_inspector *in) {
     out->classes = calloc(2 * TRI_INSPECT_CLASSES, sizeof *out->classes);
     if (!klass || !out->classes) return tri__inspect_no_memory(in);
     memset(klass, -1, room * sizeof *klass);
-    return count_classes(in, &tally, klass);
+    TRI_TRY(order_classes(in, &tally, klass));
+    TRI_TRY(read_labels(in, out->base, &tally, klass));
+    for (int s = 0; s < TRI_SPLITS; s++)
+        if (s != out->base && in->table[s] && in->at[s][out->label] >= 0) TRI_TRY(read_labels(in, s, &tally, klass));
+    return TRI_OK;
 }

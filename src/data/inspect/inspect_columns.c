@@ -27,10 +27,8 @@ uint64_t tri__inspect_hash(tri_field_text field) { return tri__hash64(0, field.t
 
 /* A character's role in words: 0 a blank, 1 part of a word, 2 a word by itself (punctuation, Chinese etc.). */
 static int word_part(int32_t code) {
-    if (code >= 0x2E80) return 2;
-    if (code >= 0x80) return 1;
-    if (code <= ' ') return 0;
-    return isalnum(code) ? 1 : 2;
+    if (code >= 0x80) return code >= 0x2E80 ? 2 : 1;
+    return code <= ' ' ? 0 : isalnum(code) ? 1 : 2;
 }
 
 int64_t tri__inspect_words(tri_field_text field, int64_t *pieces) {
@@ -49,18 +47,13 @@ int64_t tri__inspect_words(tri_field_text field, int64_t *pieces) {
 }
 
 int tri__inspect_named(const char *name, const char *const *words) {
-    for (size_t at = 0; name[at];) {
-        size_t n = 0; /* a word: letters up to a change from small to capital */
-        if (!isalpha((unsigned char)name[at])) {
-            at++;
-            continue;
-        }
+    for (size_t at = 0, n; name[at]; at += n ? n : 1) {
+        n = 0; /* a word: letters up to a change from small to capital */
         while (isalpha((unsigned char)name[at + n]) &&
                !(n && isupper((unsigned char)name[at + n]) && islower((unsigned char)name[at + n - 1])))
             n++;
-        for (int i = 0; words[i]; i++)
+        for (int i = 0; n && words[i]; i++)
             if (strlen(words[i]) == n && strncasecmp(words[i], name + at, n) == 0) return 1;
-        at += n;
     }
     return 0;
 }
@@ -135,9 +128,7 @@ static void count_rows(const tri_inspector *in, int index, int64_t begin, int64_
         if (tri__field_number(&in->reading, field, &value) == TRI_NUMBER_GOOD) {
             count->whole &= value > -1e15 && value < 1e15 && value == (double)(int64_t)value;
             count->rising &= column->numbers == 0 || value > count->before;
-            count->before = value;
-            column->numbers++;
-            count->words++;
+            count->before = value, column->numbers++, count->words++;
         } else {
             count->words += tri__inspect_words(field, &pieces);
             count->pieces += pieces;
@@ -162,8 +153,7 @@ static tri_inspect_kind find_kind(const tri_inspect_column *c, int64_t rows) {
     if (c->form.form.kind == TRI_FORM_DATE) return TRI_INSPECT_DATE;
     if (c->form.form.kind == TRI_FORM_AMOUNT) /* "123 456 789" may be a number of a customer */
         return named && !c->form.form.unit[0] ? TRI_INSPECT_ID : TRI_INSPECT_AMOUNT;
-    if ((double)c->numbers >= 0.9 * (double)c->filled)
-        return TRI_INSPECT_NUMERIC; /* as in training: the others are bad */
+    if ((double)c->numbers >= 0.9 * (double)c->filled) return TRI_INSPECT_NUMERIC; /* as in training: others are bad */
     if (c->words < 1.5 && (named || (c->key && c->filled >= MANY))) return TRI_INSPECT_ID;
     int few = c->distinct * 2 <= c->filled && (c->distinct <= 50 || c->distinct * 10 <= c->filled);
     if (c->yes && c->no && c->yes + c->no == c->filled) return TRI_INSPECT_BOOLEAN;
@@ -195,9 +185,8 @@ static void end_count(const tri_inspector *in, int index, const count *count) {
     if (column->kind >= TRI_INSPECT_BOOLEAN) column->form = (tri_form_found){.form.kind = TRI_FORM_BOOLEAN};
     if (column->kind > TRI_INSPECT_BOOLEAN)
         column->form.form = (tri_value_form){.kind = TRI_FORM_HASHED, .buckets = (int)in->spec->buckets};
-    if (column->kind == TRI_INSPECT_TEXT)
-        column->filled += column->marked, column->distinct += count->marks.n,
-            column->marked = 0; /* "-" is a text too */
+    if (column->kind == TRI_INSPECT_TEXT) /* "-" is a text too */
+        column->filled += column->marked, column->distinct += count->marks.n, column->marked = 0;
     column->missing[out->base] = out->split[out->base].rows - column->filled;
 }
 

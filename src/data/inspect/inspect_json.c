@@ -4,6 +4,8 @@
 /* A share with four digits: equal on every machine, and more would be noise. */
 static tri_json *share(double value) { return tri__json_real((double)(int64_t)(value * 10000 + 0.5) / 10000); }
 
+static const char *name_of(const tri_inspection *in, int c) { return c < 0 ? NULL : in->column[c].name; }
+
 static tri_json *splits_json(const tri_inspection *in) {
     tri_json *all = tri__json_object();
     for (int s = 0; s < TRI_SPLITS; s++) {
@@ -78,8 +80,8 @@ static tri_json *warnings_json(const tri_inspection *in) {
     tri_json *all = tri__json_array();
     for (int i = 0; i < in->n_warnings; i++) {
         const tri_inspect_warning *w = &in->warning[i];
-        tri__json_append_new(all, tri__json_pack("{s:s, s:s?, s:s}", "what", w->what, "column",
-                                             w->column < 0 ? NULL : in->column[w->column].name, "text", w->text));
+        tri__json_append_new(all, tri__json_pack("{s:s, s:s?, s:s}", "what", w->what, "column", name_of(in, w->column),
+                                             "text", w->text));
     }
     return all;
 }
@@ -95,11 +97,10 @@ tri_json *tri__inspect_json(const tri_inspection *in) {
     for (int c = 0; c < in->n_columns; c++) tri__json_append_new(columns, column_json(in, &in->column[c]));
     tri_json *all = tri__json_pack(
         "{s:o, s:s, s:o, s:s?, s:s?, s:s?, s:b, s:b, s:o, s:o}", "splits", splits_json(in), "described",
-        tri__split_name(in->base), "columns", columns, "label", in->label < 0 ? NULL : in->column[in->label].name,
-        "primary_text", in->primary < 0 ? NULL : in->column[in->primary].name, "secondary_text",
-        in->secondary < 0 ? NULL : in->column[in->secondary].name, "label_guessed", in->label >= 0 && !in->label_given,
-        "texts_guessed", in->primary >= 0 && !in->texts_given, "classes", classes_json(in), "warnings",
-        warnings_json(in));
+        tri__split_name(in->base), "columns", columns, "label", name_of(in, in->label), "primary_text",
+        name_of(in, in->primary), "secondary_text", name_of(in, in->secondary), "label_guessed",
+        in->label >= 0 && !in->label_given, "texts_guessed", in->primary >= 0 && !in->texts_given, "classes",
+        classes_json(in), "warnings", warnings_json(in));
     tri_json *further = tri__json_array();
     if (all && in->n_texts > 2) tri__json_set_new(all, "text_list", tri__inspect_texts(in));
     for (int i = 0; i < in->n_further; i++)

@@ -3,11 +3,8 @@
 #include "data/dataset/field_values.h"
 #include "data/inspect/inspect_parts.h"
 
-enum {
-    ROWS_MAX = 100 * 1000,
-    TOKENS_MAX = 1 << 16,
-    BLOCK = 1 << 14
-}; /* most rows measured; most tokens of a text; rows at a time */
+/* Most rows measured; most tokens of a text; rows at a time. */
+enum { ROWS_MAX = 100 * 1000, TOKENS_MAX = 1 << 16, BLOCK = 1 << 14 };
 
 static int by_size(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
@@ -64,12 +61,9 @@ static void summarise(int *length, int64_t n, tri_inspect_lengths *out) {
         long_slots += (double)(end - begin) * TRI_INSPECT_LONG;
     }
     qsort(length, (size_t)n, sizeof *length, by_size);
-    out->rows = n;
-    out->median = length[(n - 1) / 2];
-    out->p95 = length[(n - 1) * 95 / 100];
-    out->max = length[n - 1];
-    out->waste_batch = 1 - tokens / batch_slots;
-    out->waste_long = 1 - kept / long_slots;
+    out->rows = n, out->max = length[n - 1];
+    out->median = length[(n - 1) / 2], out->p95 = length[(n - 1) * 95 / 100];
+    out->waste_batch = 1 - tokens / batch_slots, out->waste_long = 1 - kept / long_slots;
 }
 
 static int is_further(const tri_inspection *out, int column) {
@@ -83,10 +77,11 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
     int64_t rows = out->split[out->base].rows, step = (rows + ROWS_MAX - 1) / ROWS_MAX;
     if (rows == 0) return TRI_OK;
     int64_t n = (rows + step - 1) / step;
-    int *length = malloc((size_t)n * sizeof *length), *columns = malloc((size_t)(out->n_further + 1) * sizeof *columns);
-    int good = length && columns;
-    if (good && out->n_further) memcpy(columns + 1, out->further, (size_t)out->n_further * sizeof *columns);
-    for (int c = 0; c < out->n_columns && good; c++) {
+    TRI_OWNED(tri__free_at) int *length = malloc((size_t)n * sizeof *length);
+    TRI_OWNED(tri__free_at) int *columns = malloc((size_t)(out->n_further + 1) * sizeof *columns);
+    if (!length || !columns) return tri__inspect_no_memory(in);
+    if (out->n_further) memcpy(columns + 1, out->further, (size_t)out->n_further * sizeof *columns);
+    for (int c = 0; c < out->n_columns; c++) {
         tri_inspect_column *column = &out->column[c];
         int second = c == out->secondary;
         int is_text = column->kind == TRI_INSPECT_TEXT || c == out->primary || column->role == TRI_INSPECT_FURTHER;
@@ -95,10 +90,10 @@ tri_status tri__inspect_lengths(tri_inspector *in) {
         source of = {columns, second ? 1 + out->n_further : 1,
                      in->spec->tokenizer[second && in->spec->tokenizer[1] ? 1 : 0]};
         column->lengths.estimated = of.tokenizer == NULL;
-        for (int64_t begin = 0; begin < n && good; begin += BLOCK)
-            good = measure_rows(in, &of, step, begin, begin + BLOCK < n ? begin + BLOCK : n, length);
-        if (good) summarise(length, n, &column->lengths);
+        for (int64_t begin = 0; begin < n; begin += BLOCK)
+            if (!measure_rows(in, &of, step, begin, begin + BLOCK < n ? begin + BLOCK : n, length))
+                return tri__inspect_no_memory(in);
+        summarise(length, n, &column->lengths);
     }
-    TRI_FREE(columns, length);
-    return good ? TRI_OK : tri__inspect_no_memory(in);
+    return TRI_OK;
 }

@@ -7,17 +7,13 @@ static tri_status find_column(const tri_inspector *in, const char *name, int *co
     return tri__table_find(in->table[in->out->base], name, column); /* columns are those of base, in order */
 }
 
-static int is_alone(const char *name, const char *const *words) {
-    for (int i = 0; words[i]; i++)
-        if (strcasecmp(name, words[i]) == 0) return 1;
-    return 0;
-}
-
 static int says_label(const char *name) {
     static const char *const names[] = {"label",    "labels", "target",    "targets",  "class",     "y",      "outcome",
                                         "response", "answer", "sentiment", "category", "kategorie", "klasse", "ziel",
                                         "classe",   "clase",  "categoria", "cible",    "objetivo",  NULL};
-    return is_alone(name, names);
+    for (int i = 0; names[i]; i++)
+        if (strcasecmp(name, names[i]) == 0) return 1;
+    return 0;
 }
 
 /* How likely a column is the label; 0: it cannot be. A label has few distinct values, and may be missing in a few rows,
@@ -83,8 +79,7 @@ static int longest_text(const tri_inspection *out, int others, int everywhere) {
         int fits = column->kind == TRI_INSPECT_TEXT || (others && column->kind >= TRI_INSPECT_NAME) ||
                    (others > 1 && column->kind == TRI_INSPECT_CATEGORICAL);
         for (int s = 0; s < TRI_SPLITS && everywhere; s++) fits &= column->missing[s] >= 0;
-        if (fits && !column->role && (best < 0 || column->words > out->column[best].words))
-            best = c;
+        if (fits && !column->role && (best < 0 || column->words > out->column[best].words)) best = c;
     }
     return best;
 }
@@ -188,8 +183,7 @@ static const char *reason_taken(const tri_inspect_column *c, char text[static RE
         snprintf(text, REASON, "%ss: %.1f words a value, %.0f %% of the values with digits, %s different ones: too "
                  "many for categories, too short for a text", tri__inspect_kind_name(c->kind), c->words,
                  100 * (double)c->digits / (double)c->filled, tri__text_count(c->distinct, count));
-    else if (c->kind == TRI_INSPECT_BOOLEAN)
-        snprintf(text, REASON, "each value means yes or no");
+    else if (c->kind == TRI_INSPECT_BOOLEAN) snprintf(text, REASON, "each value means yes or no");
     else if (tri__inspect_joins(c))
         snprintf(text, REASON, "%s different values with %.0f rows each on average: rare ones are joined",
                  tri__text_count(c->distinct, count), (double)c->filled / (double)c->distinct);

@@ -18,8 +18,8 @@ typedef struct rule {
 /* Whether a row is learned from (score = 0) or scored (1). */
 static int takes_part(const tri_inspection *out, int split, int64_t row, int score) {
     if (out->scored != out->base) return split == (score ? out->scored : out->base);
-    return split == out->base && (int)((uint64_t)row * 0x9E3779B97F4A7C15u >> 63) ==
-                                     score; /* a pseudo-random half, so that periodic tables do no harm */
+    /* a pseudo-random half, so that periodic tables do no harm */
+    return split == out->base && (int)((uint64_t)row * 0x9E3779B97F4A7C15u >> 63) == score;
 }
 
 /* Divides the column's numbers into ranges with about equal numbers of rows. */
@@ -66,12 +66,10 @@ static tri_status learn(const tri_inspector *in, int column, rule *rule) {
             tri__tally_add(&rule->values, rule_key(in, rule, tri__inspect_field(in, out->base, row, column)), row);
         if (entry >= 0 && rule->room < rule->values.capacity) {
             int32_t *seen = realloc(rule->seen, (size_t)(rule->values.capacity * classes) * sizeof *seen);
-            if (!seen) entry = -1;
-            else {
-                memset(seen + rule->room * classes, 0,
-                       (size_t)((rule->values.capacity - rule->room) * classes) * sizeof *seen);
-                rule->seen = seen, rule->room = rule->values.capacity;
-            }
+            if (!seen) return tri__inspect_no_memory(in);
+            size_t more = (size_t)((rule->values.capacity - rule->room) * classes);
+            memset(seen + rule->room * classes, 0, more * sizeof *seen);
+            rule->seen = seen, rule->room = rule->values.capacity;
         }
         if (entry < 0) return tri__inspect_no_memory(in);
         rule->seen[entry * classes + label]++;

@@ -31,12 +31,10 @@ static tri_status warn_deciding(tri_inspector *in) {
     for (int c = 0; c < out->n_columns; c++) {
         const tri_inspect_column *column = &out->column[c];
         if (column->rule < 0.9 || column->rule <= out->majority || 1 - column->rule > (1 - out->majority) / 2) continue;
-        TRI_TRY(tri__inspect_warn(
-            in, "decides_label", c,
-            "\"%s\" alone gives the label of %.1f %% of the rows%s%s (the most frequent class: %.1f %%); "
-            "leave it out if it is not known when you predict",
-            column->name, 100 * column->rule, out->scored == out->base ? "" : " of ",
-            out->scored == out->base ? "" : tri__split_name(out->scored), 100 * out->majority));
+        TRI_TRY(tri__inspect_warn(in, "decides_label", c, "\"%s\" alone gives the label of %.1f %% of the rows%s%s "
+                                  "(the most frequent class: %.1f %%); leave it out if it is not known when you "
+                                  "predict", column->name, 100 * column->rule, out->scored == out->base ? "" : " of ",
+                                  out->scored == out->base ? "" : tri__split_name(out->scored), 100 * out->majority));
     }
     return TRI_OK;
 }
@@ -71,19 +69,29 @@ static int64_t count_shared(const tri_tally *first, const tri_tally *second) {
     return shared;
 }
 
+/* Rows that two tables share; text: by that column, or -1: by all but `keys`. */
+static tri_status warn_shared(tri_inspector *in, const tri_tally *seen, int text, const char *keys) {
+    for (int a = 0; a < TRI_SPLITS; a++)
+        for (int b = a + 1; b < TRI_SPLITS; b++) {
+            int64_t shared = count_shared(&seen[a], &seen[b]);
+            char many[32], all[32];
+            const char *first = tri__split_name(a), *second = tri__split_name(b);
+            if (!shared) continue;
+            tri__text_count(shared, many), tri__text_count(in->out->split[b].rows, all);
+            TRI_TRY(text < 0 ? tri__inspect_warn(in, "duplicate_rows", -1, "%s of %s rows of %s equal a row of %s in "
+                                                 "every column%s", many, all, second, first, keys)
+                             : tri__inspect_warn(in, "duplicate_texts", text, "%s of %s rows of %s have a \"%s\" that "
+                                                 "also appears in %s", many, all, second, in->out->column[text].name,
+                                                 first));
+        }
+    return TRI_OK;
+}
+
 static tri_status warn_rows(tri_inspector *in, const tri_tally *seen, const uint8_t *counts) {
     tri_inspection *out = in->out;
     char keys[300], many[32], all[32];
     name_keys(out, counts, keys, sizeof keys);
-    for (int a = 0; a < TRI_SPLITS; a++)
-        for (int b = a + 1; b < TRI_SPLITS; b++) {
-            int64_t shared = count_shared(&seen[a], &seen[b]);
-            if (shared)
-                TRI_TRY(tri__inspect_warn(in, "duplicate_rows", -1,
-                                          "%s of %s rows of %s equal a row of %s in every column%s",
-                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
-                                          tri__split_name(b), tri__split_name(a), keys));
-        }
+    TRI_TRY(warn_shared(in, seen, -1, keys));
     int64_t again = out->split[out->base].rows - seen[out->base].n;
     if (again)
         TRI_TRY(tri__inspect_warn(in, "repeated_rows", -1, "%s of %s rows of %s equal an earlier one in every column%s",
@@ -130,19 +138,9 @@ static tri_status warn_duplicates(tri_inspector *in) {
 static tri_status warn_texts(tri_inspector *in) {
     tri_inspection *out = in->out;
     TRI_OWNED(end_tallies) tri_tally seen[TRI_SPLITS] = {0};
-    char many[32], all[32];
     if (out->primary < 0) return TRI_OK;
     TRI_TRY(tally_rows(in, NULL, out->primary, seen));
-    for (int a = 0; a < TRI_SPLITS; a++)
-        for (int b = a + 1; b < TRI_SPLITS; b++) {
-            int64_t shared = count_shared(&seen[a], &seen[b]);
-            if (shared)
-                TRI_TRY(tri__inspect_warn(in, "duplicate_texts", out->primary,
-                                          "%s of %s rows of %s have a \"%s\" that also appears in %s",
-                                          tri__text_count(shared, many), tri__text_count(out->split[b].rows, all),
-                                          tri__split_name(b), out->column[out->primary].name, tri__split_name(a)));
-        }
-    return TRI_OK;
+    return warn_shared(in, seen, out->primary, "");
 }
 
 /* The first of `bad` values of a column of numbers that are none. */
@@ -155,12 +153,10 @@ static tri_status warn_bad_numbers(tri_inspector *in, int c, int64_t bad) {
     while (tri__form_number(&column->form.form, &in->reading, tri__inspect_field(in, out->base, row, c), &value) <=
            TRI_NUMBER_GOOD)
         row++;
-    return tri__inspect_warn(in, "bad_numbers", c,
-                             "\"%s\": %lld of %lld values are not %s, the first at %s; training refuses them",
-                             column->name, (long long)bad, (long long)column->filled,
-                             column->kind == TRI_INSPECT_DATE     ? "dates"
-                             : column->kind == TRI_INSPECT_AMOUNT ? "amounts"
-                                                                  : "decimal numbers",
+    const char *wanted = column->kind == TRI_INSPECT_AMOUNT ? "amounts" : "decimal numbers";
+    if (column->kind == TRI_INSPECT_DATE) wanted = "dates";
+    return tri__inspect_warn(in, "bad_numbers", c, "\"%s\": %lld of %lld values are not %s, the first at %s; training "
+                             "refuses them", column->name, (long long)bad, (long long)column->filled, wanted,
                              tri__table_place(in->table[out->base], row, in->at[out->base][c], place));
 }
 
@@ -172,19 +168,16 @@ static tri_status warn_column(tri_inspector *in, int c) {
     if (column->kind == TRI_INSPECT_CONSTANT)
         TRI_TRY(tri__inspect_warn(in, "constant", c, "\"%s\" is the same in every row: it says nothing", column->name));
     if (column->distinct == 1 && column->marked)
-        TRI_TRY(tri__inspect_warn(
-            in, "one_value", c,
-            "\"%s\" has one value beside texts that count as missing (--missing): if they are values, leave them "
-            "out of --missing, or name labels in label_list",
-            column->name));
-    int64_t bad = tri__inspect_has_form(column)         ? column->form.wrong
-                  : column->kind == TRI_INSPECT_NUMERIC ? column->filled - column->numbers
-                                                        : 0;
+        TRI_TRY(tri__inspect_warn(in, "one_value", c, "\"%s\" has one value beside texts that count as missing "
+                                  "(--missing): if they are values, leave them out of --missing, or name labels in "
+                                  "label_list", column->name));
+    int64_t bad = column->kind == TRI_INSPECT_NUMERIC ? column->filled - column->numbers : 0;
+    if (tri__inspect_has_form(column)) bad = column->form.wrong;
     if (bad) TRI_TRY(warn_bad_numbers(in, c, bad));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (column->missing[s] < 0)
-            TRI_TRY(
-                tri__inspect_warn(in, "missing_column", c, "\"%s\" is not in %s", column->name, out->split[s].path));
+            TRI_TRY(tri__inspect_warn(in, "missing_column", c, "\"%s\" is not in %s", column->name,
+                                      out->split[s].path));
     if (column->lengths.n_long) {
         char many[32];
         TRI_TRY(tri__inspect_warn(in, "long_texts", c,
@@ -253,11 +246,9 @@ static tri_status warn_case(tri_inspector *in) {
         int64_t before = tri__tally_find(&seen, hash);
         if (before < 0 && tri__tally_add(&seen, hash, i) < 0) return tri__inspect_no_memory(in);
         if (before >= 0)
-            TRI_TRY(tri__inspect_warn(
-                in, "label_case", out->label,
-                "the labels \"%.40s\" and \"%.40s\" differ only in upper and lower case, and are two classes: write "
-                "them alike if they mean the same",
-                out->classes[seen.entry[before].first].label, out->classes[i].label));
+            TRI_TRY(tri__inspect_warn(in, "label_case", out->label, "the labels \"%.40s\" and \"%.40s\" differ only in "
+                                      "upper and lower case, and are two classes: write them alike if they mean the "
+                                      "same", out->classes[seen.entry[before].first].label, out->classes[i].label));
     }
     return TRI_OK;
 }
@@ -278,17 +269,15 @@ static tri_status warn_labels(tri_inspector *in) {
     TRI_TRY(warn_case(in));
     for (int s = 0; s < TRI_SPLITS; s++)
         if (label->missing[s] > 0)
-            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label,
-                                      "%s rows of %s have no \"%s\": train and eval stop at the first; fill them in, "
-                                      "or leave them out with --bad-rows skip",
+            TRI_TRY(tri__inspect_warn(in, "missing_labels", out->label, "%s rows of %s have no \"%s\": train and eval "
+                                      "stop at the first; fill them in, or leave them out with --bad-rows skip",
                                       tri__text_count(label->missing[s], many), tri__split_name(s), label->name));
     for (int i = out->n_base_classes; i < out->n_classes; i++)
         for (int s = 0; s < TRI_SPLITS; s++)
             if (out->classes[i].rows[s])
-                TRI_TRY(tri__inspect_warn(in, "unknown_label", out->label,
-                                          "%s rows of %s have the label \"%.40s\", which %s does not have",
-                                          tri__text_count(out->classes[i].rows[s], many), tri__split_name(s),
-                                          out->classes[i].label, tri__split_name(out->base)));
+                TRI_TRY(tri__inspect_warn(in, "unknown_label", out->label, "%s rows of %s have the label \"%.40s\", "
+                                          "which %s does not have", tri__text_count(out->classes[i].rows[s], many),
+                                          tri__split_name(s), out->classes[i].label, tri__split_name(out->base)));
     int64_t least = INT64_MAX, most = 0;
     const char *rare = "";
     for (int i = 0; i < out->n_base_classes; i++) {
@@ -297,11 +286,10 @@ static tri_status warn_labels(tri_inspector *in) {
         most = rows > most ? rows : most;
     }
     if (out->n_base_classes > 1 && most >= UNEVEN * least)
-        TRI_TRY(tri__inspect_warn(
-            in, "imbalance", out->label,
-            "the classes are uneven: \"%.40s\" has %.1f %% of the rows, the largest %.1f %%; look at F1 and "
-            "PR AUC rather than accuracy (--best-by pr_auc), or set class_weights to balanced",
-            rare, 100.0 * (double)least / (double)label->filled, 100.0 * (double)most / (double)label->filled));
+        TRI_TRY(tri__inspect_warn(in, "imbalance", out->label, "the classes are uneven: \"%.40s\" has %.1f %% of the "
+                                  "rows, the largest %.1f %%; look at F1 and PR AUC rather than accuracy (--best-by "
+                                  "pr_auc), or set class_weights to balanced", rare, 100.0 * (double)least /
+                                  (double)label->filled, 100.0 * (double)most / (double)label->filled));
     return TRI_OK;
 }
 
@@ -310,9 +298,8 @@ static tri_status warn_parts(tri_inspector *in) {
     enum { TRAIN, VALID, TEST };
     if (!in->table[TRAIN] || in->table[VALID]) return TRI_OK;
     if (in->table[TEST])
-        return tri__inspect_warn(in, "no_validation", -1,
-                                 "there is no validation table: train takes rows of %s for it with --split 0.9,0.1",
-                                 in->out->split[TRAIN].path);
+        return tri__inspect_warn(in, "no_validation", -1, "there is no validation table: train takes rows of %s for it "
+                                 "with --split 0.9,0.1", in->out->split[TRAIN].path);
     return tri__inspect_warn(in, "no_validation", -1,
                              "there is one table: train takes rows of it for validation and test with --split "
                              "0.8,0.1,0.1 --stratify; rows that belong together, as of one customer, need --group-by");
@@ -327,9 +314,8 @@ tri_status tri__inspect_warnings(tri_inspector *in) {
     for (int s = 0; s < TRI_SPLITS; s++) {
         char rows[32];
         if (out->split[s].cut)
-            TRI_TRY(tri__inspect_warn(in, "first_rows", -1,
-                                      "only the first %s rows of %s are described: what is kept of more would take too "
-                                      "much memory; --memory-limit allows more",
+            TRI_TRY(tri__inspect_warn(in, "first_rows", -1, "only the first %s rows of %s are described: what is kept "
+                                      "of more would take too much memory; --memory-limit allows more",
                                       tri__text_count(out->split[s].rows, rows), out->split[s].path));
     }
     TRI_TRY(warn_labels(in));
