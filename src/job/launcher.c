@@ -114,10 +114,9 @@ static void hasten(tri_launcher_job *j) {
     double now = tri__clock(), since = now - j->failed, most = j->start_timeout;
     if (j->signs.folder[0] && most > 0 && !j->met && !j->failed && now - j->began > most) {
         j->failed = now, j->code = TRI_RESOURCE;
-        tri__tell(j->parent,
-                  "trident: no rank has reached %s within %s of the start of %s: terminating it (--start-timeout; if "
-                  "the run writes elsewhere, --output-dir names its folder)",
-                  j->signs.folder, tri__text_seconds(most, (char[32]){0}), j->argv[0]);
+        tri__tell(j->parent, "trident: no rank has reached %s within %s of the start of %s: terminating it "
+                  "(--start-timeout; if the run writes elsewhere, --output-dir names its folder)", j->signs.folder,
+                  tri__text_seconds(most, (char[32]){0}), j->argv[0]);
         terminate(j, now);
     }
     if (!j->failed || j->killed) return;

@@ -38,9 +38,8 @@ static tri_status cannot_fork(int rank) {
     struct rlimit limit = {0};
     int cause = errno;
     if (cause == EAGAIN && getrlimit(RLIMIT_NPROC, &limit) == 0)
-        return tri__fail(TRI_RESOURCE,
-                         "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu for all of "
-                         "this user; a container may have its own); raise it, or start fewer ranks", rank,
+        return tri__fail(TRI_RESOURCE, "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu "
+                         "for all of this user; a container may have its own); raise it, or start fewer ranks", rank,
                          (unsigned long long)limit.rlim_cur);
     return tri__fail(TRI_RESOURCE, "cannot start rank %d: %s; start fewer ranks", rank, strerror(cause));
 }

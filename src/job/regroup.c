@@ -173,8 +173,7 @@ static void restart(tri_supervisor *s, int all) {
         if (c->pidfd >= 0 || (c->local >= 0 && !all)) continue;
         if (c->local >= 0) s->verdict->rank[c->local] = c->end;
         *c = (tri_child){.pidfd = -1, .local = -1, .socket = -1, .joins = 1, .end.status = -1};
-        tri_status status =
-            tri__streams_reopen(&s->streams, &s->what->logs, i, s->what->out, s->what->err);
+        tri_status status = tri__streams_reopen(&s->streams, &s->what->logs, i, s->what->out, s->what->err);
         if (status == TRI_OK) status = tri__child_start(s, i, 1);
         c->told = status != TRI_OK;
         started = 1;

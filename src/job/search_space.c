@@ -96,9 +96,8 @@ static tri_status read_key(const reading *r, const tri_json *spec, tri_search_ke
     TRI_TRY(find_key(r, &key->row, &model));
     if (tri__json_is_object(spec)) return read_range(r, model, spec, key);
     if (!tri__json_is_array(spec) || !tri__json_size(spec))
-        return tri__fail(TRI_USAGE,
-                         "%s: expected a list of values, or {\"from\": A, \"to\": B, \"scale\": \"log\" or \"linear\"}",
-                         r->origin);
+        return tri__fail(TRI_USAGE, "%s: expected a list of values, or {\"from\": A, \"to\": B, \"scale\": \"log\" or "
+                         "\"linear\"}", r->origin);
     key->values = spec;
     tri__json_items(spec, value) TRI_TRY(try_value(r, key->row, model, value));
     return TRI_OK;

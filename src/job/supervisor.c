@@ -159,9 +159,8 @@ static void judge_unknown(tri_supervisor *s, int i, int cause) {
     if (s->child[i].local < 0 || life_of(s, i) == TRI_LIFE_LEFT || s->child[i].end.by_us ||
         atomic_load(&control->abort))
         return;
-    tri__control_fail(control, s->child[i].local, TRI_INTERNAL,
-                      "it ended, and its exit code is unknown (wait4: %s): something else in this process collects "
-                      "its children", strerror(cause));
+    tri__control_fail(control, s->child[i].local, TRI_INTERNAL, "it ended, and its exit code is unknown (wait4: %s): "
+                      "something else in this process collects its children", strerror(cause));
 }
 
 static void collect(tri_supervisor *s, int i) {
@@ -282,9 +281,8 @@ static tri_status check_files(const tri_supervised *what) {
     if (what->elastic) here += what->n + WORLD_FILES;
     int need = here > RANK_FILES ? here : RANK_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)need) return TRI_OK;
-    return tri__fail(TRI_RESOURCE,
-                     "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer "
-                     "ranks", what->n, need, (unsigned long long)limit.rlim_cur, need);
+    return tri__fail(TRI_RESOURCE, "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or "
+                     "start fewer ranks", what->n, need, (unsigned long long)limit.rlim_cur, need);
 }
 
 /* Rank i's cores. */

@@ -187,10 +187,9 @@ static tri_json *text_json(const char *text) {
 
 static tri_json *rank_json(const tri_rank_end *rank) {
     return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", rank->rank, "exit",
-                          exit_code(rank->status), "life", life_text(rank->life), "phase",
-                          tri__doing_text(rank->phase), "step", (tri_json_int)rank->step, "waiting",
-                          rank->waiting != 0, "last", text_json(describe_last(rank, (char[160]){0})),
-                          "peak_bytes", (tri_json_int)rank->peak_bytes);
+                          exit_code(rank->status), "life", life_text(rank->life), "phase", tri__doing_text(rank->phase),
+                          "step", (tri_json_int)rank->step, "waiting", rank->waiting != 0, "last",
+                          text_json(describe_last(rank, (char[160]){0})), "peak_bytes", (tri_json_int)rank->peak_bytes);
 }
 
 tri_json *tri__verdict_json(const tri_verdict *v) {

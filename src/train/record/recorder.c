@@ -157,8 +157,7 @@ static void add_step(tri_recorder *r) {
     r->last_step = r->session->at.step;
     if (!r->kept++) r->first_step = r->last_step;
     for (int gate = 0; gate < TRI_GATE_COUNT; gate++) r->of_kind[gate] += r->session->feed[0].gates.kind >> gate & 1;
-    r->seconds += r->end - r->begin + r->waited;
-    r->loader += r->waited;
+    r->seconds += r->end - r->begin + r->waited, r->loader += r->waited;
 }
 
 /* ---- Spans ---- */
@@ -224,11 +223,9 @@ static tri_status keep_spans(tri_recorder *r) {
                            .end = r->times[i].end - r->origin, .flops = cost.flops, .bytes = cost.bytes,
                            .step = r->last_step, .mb = instr->mb, .track = track_of(r, instr),
                            .live = &r->live[(int64_t)i * TRI_MEM_COUNT]};
-        if (r->partner[i] >= 0 && !mark_transfer(r, i, span)) whole = 0;
-        if (!span->shape) whole = 0;
+        whole &= (r->partner[i] < 0 || mark_transfer(r, i, span)) && span->shape;
     }
-    return whole ? TRI_OK
-                 : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)r->last_step);
+    return whole ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)r->last_step);
 }
 
 /* ---- Telling ---- */
@@ -264,11 +261,9 @@ static tri_status tell_first(tri_recorder *r) {
 }
 
 static void add_shares(tri_shares *to, const tri_session *session) {
-    to->steps++;
-    to->seconds += session->span;
-    to->loader += session->told[TRI_TOLD_LOADER] * session->span;
-    to->transfers += session->told[TRI_TOLD_COMM] * session->span;
-    to->waiting += session->told[TRI_TOLD_IDLE] * session->span;
+    const double *told = session->told, span = session->span;
+    to->steps++, to->seconds += span, to->loader += told[TRI_TOLD_LOADER] * span;
+    to->transfers += told[TRI_TOLD_COMM] * span, to->waiting += told[TRI_TOLD_IDLE] * span;
 }
 
 tri_status tri__recorder_after(tri_recorder *r) {

@@ -15,10 +15,8 @@ tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *s) {
     clock->unit_of = calloc((size_t)p->n_units + 1, sizeof *clock->unit_of);
     clock->unit = calloc((size_t)s->engine.model.n_units, sizeof *clock->unit);
     clock->turned = calloc((size_t)p->n_mb, 1);
-    if (!clock->times || !clock->unit_of || !clock->unit || !clock->turned) {
-        tri__stage_clock_close(clock);
+    if (!clock->times || !clock->unit_of || !clock->unit || !clock->turned)
         return tri__fail(TRI_RESOURCE, "out of memory");
-    }
     for (int u = 0; u < p->n_units; u++) clock->unit_of[u] = tri__model_find_unit(&s->engine.model, p->unit[u]);
     return TRI_OK;
 }
@@ -58,8 +56,7 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *s, double
     }
     clock->begin += begin, clock->end += end;
     clock->moving += s->told[TRI_TOLD_COMM] * s->span, clock->waiting += s->told[TRI_TOLD_IDLE] * s->span;
-    clock->span += seconds;
-    clock->steps++;
+    clock->span += seconds, clock->steps++;
 }
 
 /* One rank's measurements of a step, as plain numbers that ranks can gather. */
@@ -89,16 +86,15 @@ static tri_status common_zero(const tri_session *s, double *zero) {
 static tri_status gather(const tri_session *s, const tri_stage_clock *clock, tri_arena *arena, measured *all) {
     const tri_engine *e = &s->engine;
     tri_group *world = tri_group_world(s->place.world);
-    double steps = (double)clock->steps, holders = e->place.mesh.tp * e->place.mesh.dp, zero;
+    double steps = (double)clock->steps, one = steps * (e->place.mesh.tp * e->place.mesh.dp) * e->n_mb, zero;
     spent own = {clock->busy / steps, clock->moving / steps, clock->waiting / steps, clock->span / steps, 0, 0};
     TRI_TRY(common_zero(s, &zero));
     own.begin = clock->begin / steps - zero, own.end = clock->end / steps - zero;
     all->rank = tri__arena_alloc(arena, (size_t)tri_world_size(s->place.world) * sizeof *all->rank);
     all->unit = tri__arena_alloc(arena, (size_t)e->model.n_units * sizeof *all->unit);
     for (int u = 0; u < e->model.n_units; u++) {
-        double one = steps * holders * e->n_mb;
-        all->unit[u] = (tri_stage_time){clock->unit[u].forward / one, clock->unit[u].input / one,
-                                        clock->unit[u].weight / one};
+        const tri_stage_time *sum = &clock->unit[u];
+        all->unit[u] = (tri_stage_time){sum->forward / one, sum->input / one, sum->weight / one};
     }
     TRI_TRY(tri_all_gather(world, &own, all->rank, NUMBERS, NULL, TRI_F64));
     return tri_all_reduce(world, all->unit, all->unit, (int64_t)TIMES * e->model.n_units, TRI_F64, TRI_SUM);
@@ -112,8 +108,8 @@ static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all
     for (int rank = 0; rank < tri__mesh_world(mesh); rank++) {
         const spent *own = &all->rank[rank];
         spent *sum = &at[tri__mesh_coords(mesh, rank).pp];
-        sum->busy += own->busy / n, sum->moving += own->moving / n, sum->waiting += own->waiting / n,
-            sum->span += own->span / n;
+        sum->busy += own->busy / n, sum->moving += own->moving / n;
+        sum->waiting += own->waiting / n, sum->span += own->span / n;
     }
     return at;
 }
@@ -159,9 +155,8 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
     tri__json_set_new(facts, "better_stages", tri__json_strings(texts.at, texts.n));
-    tri__say(&s->log, TRI_LOG_WARN,
-             "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with "
-             "--stages \"%s\"", slowest, at[slowest].busy / mean, span / better.seconds, joined);
+    tri__say(&s->log, TRI_LOG_WARN, "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f "
+             "times as fast with --stages \"%s\"", slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
 }
 

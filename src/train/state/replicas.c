@@ -65,10 +65,9 @@ static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step)
     }
     if (odd < 0) return TRI_OK;
     if (2 * fewest < of)
-        return tri__fail(TRI_DISAGREE,
-                         "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory "
-                         "or a computation went wrong there. Start again from the last checkpoint, without that "
-                         "machine if it happens again", (long long)step, odd, of - fewest);
+        return tri__fail(TRI_DISAGREE, "step %lld: rank %d holds other weights than the %d ranks that should hold the "
+                         "same: memory or a computation went wrong there. Start again from the last checkpoint, "
+                         "without that machine if it happens again", (long long)step, odd, of - fewest);
     return tri__fail(TRI_DISAGREE,
                      "step %lld: rank %d and others hold different weights where they should be the same, %d of %d "
                      "agree with it. Start again from the last checkpoint", (long long)step, odd, fewest, of);

@@ -81,26 +81,20 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->began = number(state, "began", s->began);
     int64_t samples = integer(state, "samples", 0), rows = integer(state, "rows", s->train->n);
     if (rows < 1) rows = s->train->n;
-    s->at = (tri_position){.step = tri__checkpoint_step(checkpoint),
-                           .epoch = samples / rows,
-                           .batch = samples % rows / s->sampler.batch,
-                           .loss_sum = number(state, "loss_sum", 0),
-                           .weight_sum = number(state, "weight_sum", 0),
-                           .seconds = number(state, "seconds", 0),
-                           .best = best_of(s, state),
-                           .best_step = integer(state, "best_step", -1),
-                           .not_better = integer(state, "not_better", 0),
+    s->at = (tri_position){.step = tri__checkpoint_step(checkpoint), .epoch = samples / rows,
+                           .batch = samples % rows / s->sampler.batch, .loss_sum = number(state, "loss_sum", 0),
+                           .weight_sum = number(state, "weight_sum", 0), .seconds = number(state, "seconds", 0),
+                           .best = best_of(s, state), .best_step = integer(state, "best_step", -1),
+                           .not_better = integer(state, "not_better", 0), .scale = tri__loss_scale_start(),
                            .open_epoch = tri__json_is_true(tri__json_get(state, "validate")),
-                           .averaged = integer(state, "averaged_epochs", 0),
-                           .scale = tri__loss_scale_start()};
+                           .averaged = integer(state, "averaged_epochs", 0)};
     s->last.loss = number(state, "last_loss", NAN);
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
     s->decision = tri__json_deep_copy(tri__json_get(state, "decision"));
     s->answers = tri__json_deep_copy(tri__json_get(state, "answers"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows: --allow-change data */
     if (!scale) return;
-    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),
-                                   (int32_t)integer(scale, "good", 0)};
+    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
     s->at.skipped = integer(scale, "skipped", 0);
     s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
@@ -111,8 +105,7 @@ static tri_status check_full_steps(const tri_session *s, const tri_checkpoint *c
     const tri_optimizing *how = &s->engine.in.optimizer;
     int64_t step = s->at.step;
     int is_past = was >= 0 && was < step;
-    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || (!is_past && how->full_steps >= step))
-        return TRI_OK;
+    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || (!is_past && how->full_steps >= step)) return TRI_OK;
     return tri__fail(TRI_USAGE, "--full-steps %lld: %s is at step %lld, %s: take --full-steps %lld%s",
                      (long long)how->full_steps, tri__checkpoint_path(checkpoint), (long long)step,
                      is_past ? "and its full steps have ended already" : "and all of its steps were full",
@@ -155,9 +148,8 @@ static void say_repeated(const tri_session *s, const tri_checkpoint *checkpoint)
 
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
-        return tri__fail(TRI_USAGE,
-                         "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run "
-                         "or checkpoint that it was made from; --quantize int8 trains for int8 products",
+        return tri__fail(TRI_USAGE, "%s has quantised weights, which cannot be trained on: their rounding is lost. "
+                         "Take the run or checkpoint that it was made from; --quantize int8 trains for int8 products",
                          tri__checkpoint_path(checkpoint));
     if (tri__checkpoint_is_export(checkpoint)) {
         TRI_TRY(tri__engine_load(&s->engine, checkpoint));

@@ -338,10 +338,9 @@ static tri_status open_copy(tri_saver *saver) {
     char need[32], have[32];
     int64_t free_bytes = tri__memory_available();
     if ((int64_t)saver->bytes > free_bytes)
-        return tri__fail(
-            TRI_RESOURCE,
-            "--async-save needs %s for a copy of weights and optimizer state, %s is free: leave it out, or shard more",
-            tri__text_bytes((double)saver->bytes, need), tri__text_bytes((double)free_bytes, have));
+        return tri__fail(TRI_RESOURCE, "--async-save needs %s for a copy of weights and optimizer state, %s is free: "
+                         "leave it out, or shard more", tri__text_bytes((double)saver->bytes, need),
+                         tri__text_bytes((double)free_bytes, have));
     void *memory = mmap(NULL, saver->bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1,
                         0);
     if (memory == MAP_FAILED)
