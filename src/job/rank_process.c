@@ -96,11 +96,11 @@ char **tri__environment_with(char *const *base, const char *const (*pairs)[2], i
     if (!out) return NULL;
     for (size_t i = 0; i < count; i++)
         if (!named(base[i], pairs, n)) out[used++] = base[i];
-    for (int i = 0; i < n; i++)
-        if (pairs[i][1]) {
-            out[used++] = text;
-            text += sprintf(text, "%s=%s", pairs[i][0], pairs[i][1]) + 1;
-        }
+    for (int i = 0; i < n; i++) {
+        if (!pairs[i][1]) continue;
+        out[used++] = text;
+        text += sprintf(text, "%s=%s", pairs[i][0], pairs[i][1]) + 1;
+    }
     out[used] = NULL;
     return out;
 }

@@ -95,7 +95,8 @@ void tri__stack_predict(tri_stack *s, const tri_matrix *x, int64_t row, float *a
     memcpy(s->x, dense, (size_t)x->n_dense * sizeof *dense);
     for (int put = 1; put >= 0; put--) {
         for (int64_t i = x->start[row]; i < x->start[row + 1]; i++)
-            if (x->n_dense + x->index[i] < s->trees.n_features) s->x[x->n_dense + x->index[i]] = put ? x->value[i] : NAN;
+            if (x->n_dense + x->index[i] < s->trees.n_features)
+                s->x[x->n_dense + x->index[i]] = put ? x->value[i] : NAN;
         if (put) tri__trees_predict(&s->trees, s->x, 1, s->trees.n_features, answer);
     }
     if (width == 2) answer[1] = answer[0], answer[0] = 1 - answer[1];

@@ -2,13 +2,9 @@
  * after the other; a few of its rows at a time take each step together, so that one row's loads hide another's. */
 #include "stack/trees.h"
 
-enum {
-    BLOCK = 64,              /* rows whose features stay in the first cache while all trees pass */
-    LANES = 8,               /* rows that walk together */
-    NODES_MAX = 1 << 30,     /* of all trees */
-    FEATURES_MAX = 1 << 30,
-    OUTPUTS_MAX = 1 << 16
-};
+/* Rows whose features stay in the first cache while all trees pass; rows that walk together. */
+enum { BLOCK = 64, LANES = 8 };
+enum { NODES_MAX = 1 << 30, FEATURES_MAX = 1 << 30, OUTPUTS_MAX = 1 << 16 }; /* nodes of all trees */
 static const uint32_t MISSING_RIGHT = 1u << 31;
 
 /* ---- reading ---- */

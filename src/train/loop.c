@@ -241,8 +241,7 @@ static tri_status one_step(loop *l) {
 /* The last step is in the state that the run goes on from, and its end is not. */
 static tri_status end_again(loop *l) {
     tri_session *s = l->s;
-    int due = s->at.step % s->settings->log_every == 0 || s->at.step == s->steps;
-    if (due) TRI_TRY(emit_step(l, 0));
+    if (s->at.step % s->settings->log_every == 0 || s->at.step == s->steps) TRI_TRY(emit_step(l, 0));
     TRI_TRY(end_step(l));
     s->pending = 0;
     return tri__session_keep_done(s);
@@ -268,18 +267,15 @@ static tri_status stop_here(loop *l) {
                      tri__stop_text(s->stop, (char[32]){0}), kept);
 }
 
-/* Ranks wait to join: what is not kept in memory is saved, and all leave. */
-static tri_status regroup(loop *l) {
+static tri_status leave(loop *l) {
     tri_session *s = l->s;
+    int ends;
+    TRI_TRY(tri__session_ends(s, &ends));
+    if (ends) return stop_here(l);
+    /* Ranks wait to join: what is not kept in memory is saved, and all leave. */
     if (!s->kept && s->at.step != l->first_step) TRI_TRY(save_last(l));
     s->place.world->regroups = 1;
     return tri__fail(TRI_STOPPED, "ranks join at step %lld", (long long)s->at.step);
-}
-
-static tri_status leave(loop *l) {
-    int ends;
-    TRI_TRY(tri__session_ends(l->s, &ends));
-    return ends ? stop_here(l) : regroup(l);
 }
 
 /* Numbers are not finite: the weights are still those of the last good step, and are saved unless checkpoints are
@@ -367,8 +363,8 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
                  "one: nothing is trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, "
                  "--resume never begins anew", (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
     else if (tri__session_ends_here(s))
-        tri__say(&s->log, TRI_LOG_INFO, "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and "
-                 "the folder stays as it is. A higher --until-epoch, or none, goes on", (long long)s->at.step,
+        tri__say(&s->log, TRI_LOG_INFO, "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, "
+                 "and the folder stays as it is. A higher --until-epoch, or none, goes on", (long long)s->at.step,
                  (long long)s->steps, (long long)s->settings->until_epoch);
     else
         tri__say(&s->log, TRI_LOG_INFO, "all %lld steps were taken before: nothing is trained, and the folder stays as "

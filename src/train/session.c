@@ -251,12 +251,8 @@ void tri_session_close(tri_session *s) {
     tri__dataset_close(s->valid);
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
-    tri__json_decref(s->best_figures);
-    tri__json_decref(s->decision);
-    tri__json_decref(s->trained);
-    tri__json_decref(s->reference);
-    tri__json_decref(s->answers);
-    tri__json_decref(s->parts);
+    tri_json *const facts[] = {s->best_figures, s->decision, s->trained, s->reference, s->answers, s->parts};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) tri__json_decref(facts[i]);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->resolved) free(s->resolved.model.class_weights.at);
@@ -421,8 +417,8 @@ static tri_status adapt_scale(tri_session *s, int applied) {
     if (applied) return TRI_OK;
     s->at.skipped++;
     s->at.skipped_variance += tri__variance_steps(how, s->at.step + 1) - tri__variance_steps(how, s->at.step);
-    tri__say(&s->log, TRI_LOG_WARN, "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, the "
-             "next scale is %g", (long long)s->at.step + 1, (double)before, (double)s->at.scale.scale);
+    tri__say(&s->log, TRI_LOG_WARN, "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, "
+             "the next scale is %g", (long long)s->at.step + 1, (double)before, (double)s->at.scale.scale);
     return TRI_OK;
 }
 

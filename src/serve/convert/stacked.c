@@ -80,8 +80,8 @@ static int by_row(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Adds what a run says of a table, or of the rows that its division has for validation, to the outputs of data[which],
- * of which *n have come. Numbers become those that the whole run's model learns. */
+/* Adds what a run says of a table, or of the rows that its division has for validation, to `out` [of data[which]], of
+ * which *n have come. Numbers become those that the whole run's model learns. */
 static tri_status predict(const job *j, const char *run, int which, int is_part, placed *out, int64_t *n) {
     TRI_OWNED(tri__predictions_free) tri_predictions made = {0};
     tri_settings s = ask(j, run);
@@ -92,7 +92,7 @@ static tri_status predict(const job *j, const char *run, int which, int is_part,
     if (*n + made.n > j->data[which]->n)
         return tri__fail(TRI_DATA, "%s: labels that cannot be read, or it changed", s.data_path);
     for (int64_t i = 0; i < made.n; i++, ++*n) {
-        out[*n] = (placed){made.row ? made.row[i] : i, j->outputs[which] + *n * j->width};
+        out[*n].row = made.row ? made.row[i] : i;
         for (int c = 0; c < j->width; c++) {
             float p = made.probs[i * j->width + c];
             out[*n].outputs[c] = target ? (float)tri__column_transform(target, (double)p) : p;
@@ -105,10 +105,11 @@ static tri_status predict(const job *j, const char *run, int which, int is_part,
 static tri_status find_outputs(job *j, int which, int folds, const char *folder) {
     int64_t all = j->data[which]->n, n = 0;
     TRI_OWNED(tri__free_at) placed *order = NULL;
-    TRI_OWNED(tri__free_at) float *sorted = NULL;
+    TRI_OWNED(tri__free_at) float *said = NULL;
     TRI_TRY(TRI_NEW(order, all + 1, "outputs"));
     TRI_TRY(TRI_NEW(j->outputs[which], all * j->width + 1, "outputs"));
-    TRI_TRY(TRI_NEW(sorted, all * j->width + 1, "outputs"));
+    TRI_TRY(TRI_NEW(said, all * j->width + 1, "outputs"));
+    for (int64_t i = 0; i < all; i++) order[i].outputs = said + i * j->width;
     for (int f = 0; f < folds; f++) {
         TRI_PATH(run, folder, which ? "" : TRI_TEXT(32, "fold-%d", f + 1));
         TRI_TRY(predict(j, run, which, !which || j->fitted.valid, order, &n));
@@ -117,9 +118,8 @@ static tri_status find_outputs(job *j, int which, int folds, const char *folder)
         return tri__fail(TRI_DATA, "%s: outputs for %lld of %lld rows: the data changed meanwhile, or has labels that "
                          "cannot be read", folder, (long long)n, (long long)all);
     qsort(order, (size_t)all, sizeof *order, by_row);
-    size_t bytes = (size_t)j->width * sizeof *sorted;
-    for (int64_t i = 0; i < all; i++) memcpy(sorted + i * j->width, order[i].outputs, bytes);
-    memcpy(j->outputs[which], sorted, (size_t)all * bytes);
+    size_t bytes = (size_t)j->width * sizeof *said;
+    for (int64_t i = 0; i < all; i++) memcpy(j->outputs[which] + i * j->width, order[i].outputs, bytes);
     return TRI_OK;
 }
 

@@ -44,20 +44,16 @@ static tri_status check_state(const tri_checkpoint *checkpoint) {
     return check_fields(checkpoint, "state.loss_scale", scale, scale_integers, tri__json_is_integer, "a whole number");
 }
 
-/* Of a divided table, rows for validation and test count as well. */
-static int is_other_table(const tri_session *s, const tri_json *state) {
-    const tri_json *was = tri__json_get(state, "split");
-    return s->parts && was && !tri__json_equal(was, s->parts);
-}
-
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
-    const tri_json *state = tri__checkpoint_state(checkpoint);
+    const tri_json *state = tri__checkpoint_state(checkpoint), *split = tri__json_get(state, "split");
+    /* Of a divided table, rows for validation and test count as well. */
+    int is_other_split = s->parts && split && !tri__json_equal(split, s->parts);
     const char *data = tri__text_in(state, "data"), *build = tri__text_in(state, "build");
     const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)s->train->digest);
     TRI_OWNED(tri__json_drop) tri_json *now = tri__session_recorded(s);
     if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now,
-                           .data = (data && strcmp(data, digest) != 0) || is_other_table(s, state),
+                           .data = (data && strcmp(data, digest) != 0) || is_other_split,
                            .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
                            .step = tri__checkpoint_step(checkpoint), .batches = s->batches,
                            .path = tri__checkpoint_path(checkpoint)};
@@ -94,7 +90,8 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->answers = tri__json_deep_copy(tri__json_get(state, "answers"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows: --allow-change data */
     if (!scale) return;
-    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale), (int32_t)integer(scale, "good", 0)};
+    s->at.scale.scale = (float)number(scale, "scale", s->at.scale.scale);
+    s->at.scale.good = (int32_t)integer(scale, "good", 0);
     s->at.skipped = integer(scale, "skipped", 0);
     s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
@@ -105,7 +102,8 @@ static tri_status check_full_steps(const tri_session *s, const tri_checkpoint *c
     const tri_optimizing *how = &s->engine.in.optimizer;
     int64_t step = s->at.step;
     int is_past = was >= 0 && was < step;
-    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || (!is_past && how->full_steps >= step)) return TRI_OK;
+    if (how->kind == TRI_ZERO_ONE_ADAM || how->full_steps == was || (!is_past && how->full_steps >= step))
+        return TRI_OK;
     return tri__fail(TRI_USAGE, "--full-steps %lld: %s is at step %lld, %s: take --full-steps %lld%s",
                      (long long)how->full_steps, tri__checkpoint_path(checkpoint), (long long)step,
                      is_past ? "and its full steps have ended already" : "and all of its steps were full",
@@ -232,8 +230,7 @@ static tri_status open_together(const tri_session *s, const char *path, tri_chec
 
 /* The first rank's list of candidates, newest first. */
 typedef struct candidates {
-    int32_t status, n;          /* n: steps of a run folder; 0 with TRI_OK and `alone`: the folder itself */
-    int32_t alone;
+    int32_t status, n, alone;   /* n: steps of a run folder; 0 with TRI_OK and `alone`: the folder itself */
     char words[1024], folder[TRI_PATH_MAX];
     int64_t *steps;             /* [n]; this rank's */
 } candidates;
