@@ -117,24 +117,19 @@ static tri_status sync_metrics(const char *folder) {
     return tri__file_bring(path);
 }
 
-/* A failure after the commit does not fail the save: `words` is then a warning. */
-static void commit(tri_saver *saver) {
+static void work(void *context) {
+    tri_saver *saver = context;
     const tri_checkpoint_out *out = &saver->what.out;
-    saver->words[0] = 0;
+    if (saver->stage != COMMITTING) {
+        saver->status = tri__checkpoint_write(out, saver->made, saver->rank, &saver->part);
+        if (saver->status != TRI_OK) keep_words(saver->words);
+        return;
+    }
+    saver->words[0] = 0; /* a failure after the commit does not fail the save: they are then a warning */
     saver->status = sync_metrics(out->folder);
     if (saver->status == TRI_OK) saver->status = tri__checkpoint_end(out, saver->made, saver->part);
     if (saver->status != TRI_OK || (saver->what.best && tri__checkpoint_mark_best(out->folder, out->step) != TRI_OK))
         keep_words(saver->words);
-}
-
-static void work(void *context) {
-    tri_saver *saver = context;
-    if (saver->stage == COMMITTING) {
-        commit(saver);
-        return;
-    }
-    saver->status = tri__checkpoint_write(&saver->what.out, saver->made, saver->rank, &saver->part);
-    if (saver->status != TRI_OK) keep_words(saver->words);
 }
 
 static void clean(void *context) {
