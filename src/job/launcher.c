@@ -49,8 +49,7 @@ static tri_status start(tri_launcher_job *j) {
     fflush(NULL);
     tri__run_begin(&j->signs);
     j->parent->reply(TRI_SIGNAL_PASSED_ON);
-    j->code = j->met = j->trains = 0;
-    j->failed = j->terminated = j->killed = j->looked = 0;
+    j->code = j->met = j->trains = 0, j->failed = j->terminated = j->killed = j->looked = 0;
     j->began = tri__clock();
     if (pipe2(end, O_CLOEXEC)) return tri__fail(TRI_RESOURCE, "cannot start %s: %s", j->argv[0], strerror(errno));
     j->pid = fork();
@@ -85,9 +84,8 @@ static void end_rest(void) {
 }
 
 static int is_rank(long pid) {
-    char path[64], name[32];
-    snprintf(path, sizeof path, "/proc/%ld/comm", pid);
-    tri__file_start(path, name, sizeof name);
+    char name[32];
+    tri__file_start(TRI_TEXT(64, "/proc/%ld/comm", pid), name, sizeof name);
     return !strncmp(name, "trident", 7);
 }
 
@@ -103,28 +101,24 @@ static int tell_ranks(pid_t pid, int depth, int signal) {
     return n;
 }
 
-static void terminate(tri_launcher_job *j, double now) {
-    j->terminated = now;
-    kill(-j->pid, SIGTERM);
-}
-
 /* SIGTERM, then SIGKILL, to a launcher whose ranks have not met in time, or that keeps running although its ranks have
  * reported a failure. */
 static void hasten(tri_launcher_job *j) {
     double now = tri__clock(), since = now - j->failed, most = j->start_timeout;
     if (j->signs.folder[0] && most > 0 && !j->met && !j->failed && now - j->began > most) {
         j->failed = now, j->code = TRI_RESOURCE;
-        tri__tell(j->parent,
-                  "trident: no rank has reached %s within %s of the start of %s: terminating it (--start-timeout; if "
-                  "the run writes elsewhere, --output-dir names its folder)",
-                  j->signs.folder, tri__text_seconds(most, (char[32]){0}), j->argv[0]);
-        terminate(j, now);
+        tri__tell(j->parent, "trident: no rank has reached %s within %s of the start of %s: terminating it "
+                  "(--start-timeout; if the run writes elsewhere, --output-dir names its folder)", j->signs.folder,
+                  tri__text_seconds(most, (char[32]){0}), j->argv[0]);
+        j->terminated = now;
+        kill(-j->pid, SIGTERM);
     }
     if (!j->failed || j->killed) return;
     if (!j->terminated && since > LEAVE && (since > LEAVE_RANKS || !tell_ranks(j->pid, GENERATIONS, 0))) {
         tri__tell(j->parent, "trident: the ranks have failed (%s), but %s still runs after %.0f s: terminating it",
                   j->signs.error, j->argv[0], since);
-        terminate(j, now);
+        j->terminated = now;
+        kill(-j->pid, SIGTERM);
     } else if (j->terminated && now - j->terminated > TERMINATE) {
         j->killed = now;
         kill(-j->pid, SIGKILL);

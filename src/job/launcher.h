@@ -18,8 +18,8 @@ typedef struct tri_launcher_job {
     pid_t pid;
     int met, trains;           /* of the current start: its ranks have met; the run has begun */
     int code;                  /* exit code of the ranks' failure; 0: none */
-    double began, failed, terminated, killed, looked; /* tri__clock() of the start, of each stage of termination, and
-                                                         of the last look at the folder; 0: not yet */
+    /* tri__clock() of the start, of each stage of termination, and of the last look at the folder; 0: not yet */
+    double began, failed, terminated, killed, looked;
 } tri_launcher_job;
 
 /* Until it ends well, or in a way that would recur, or was started max_restarts times again. A request to stop is

@@ -38,9 +38,8 @@ static tri_status cannot_fork(int rank) {
     struct rlimit limit = {0};
     int cause = errno;
     if (cause == EAGAIN && getrlimit(RLIMIT_NPROC, &limit) == 0)
-        return tri__fail(TRI_RESOURCE,
-                         "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu for all of "
-                         "this user; a container may have its own); raise it, or start fewer ranks", rank,
+        return tri__fail(TRI_RESOURCE, "cannot start rank %d: the limit of processes is reached (`ulimit -u` says %llu "
+                         "for all of this user; a container may have its own); raise it, or start fewer ranks", rank,
                          (unsigned long long)limit.rlim_cur);
     return tri__fail(TRI_RESOURCE, "cannot start rank %d: %s; start fewer ranks", rank, strerror(cause));
 }
@@ -97,11 +96,11 @@ char **tri__environment_with(char *const *base, const char *const (*pairs)[2], i
     if (!out) return NULL;
     for (size_t i = 0; i < count; i++)
         if (!named(base[i], pairs, n)) out[used++] = base[i];
-    for (int i = 0; i < n; i++)
-        if (pairs[i][1]) {
-            out[used++] = text;
-            text += sprintf(text, "%s=%s", pairs[i][0], pairs[i][1]) + 1;
-        }
+    for (int i = 0; i < n; i++) {
+        if (!pairs[i][1]) continue;
+        out[used++] = text;
+        text += sprintf(text, "%s=%s", pairs[i][0], pairs[i][1]) + 1;
+    }
     out[used] = NULL;
     return out;
 }

@@ -10,8 +10,6 @@
 
 #define RANDOM "XX" "XX" "XX" /* tri__folder_temporary fills it in */
 
-static const char *const stream_name[] = {"stdout", "stderr"};
-
 /* Whether a file is requested. */
 static int any_file(const tri_rank_logs *logs, int n) {
     for (int i = 0; i < n; i++)
@@ -19,15 +17,14 @@ static int any_file(const tri_rank_logs *logs, int n) {
     return 0;
 }
 
-/* Settings of one stream. */
+/* Settings of one stream. first: on the console only while it is rank 0's. */
 typedef struct way {
-    int file, console, piped;
-    int first; /* 1: on the console only while it is rank 0's */
+    int file, console, piped, first;
 } way;
 
 static way way_of(const tri_rank_logs *logs, int rank, int stream) {
-    int bit = stream ? TRI_STDERR : TRI_STDOUT, tee = (logs->tee[rank] & bit) != 0,
-        redirect = (logs->redirect[rank] & bit) != 0;
+    int bit = stream ? TRI_STDERR : TRI_STDOUT;
+    int tee = (logs->tee[rank] & bit) != 0, redirect = (logs->redirect[rank] & bit) != 0;
     int first = logs->elastic && rank > 0 && stream == 0 && !tee;
     int console = !logs->hidden[rank] && (tee || (!redirect && (rank == 0 || stream == 1 || first)));
     return (way){.file = tee || redirect, .console = console, .piped = tee || rank > 0, .first = first};
@@ -56,12 +53,9 @@ static tri_status make_folder(const tri_rank_logs *logs, char out[static TRI_PAT
 }
 
 static tri_status open_log(const tri_streams *streams, int rank, int stream, int *fd) {
-    char folder[TRI_PATH_MAX], path[TRI_PATH_MAX], name[32];
-    snprintf(name, sizeof name, "%d", rank);
-    TRI_TRY(tri__path_join(folder, streams->folder, name));
+    TRI_PATH(folder, streams->folder, TRI_TEXT(32, "%d", rank));
     TRI_TRY(tri__folder_make(folder));
-    snprintf(name, sizeof name, "%s.log", stream_name[stream]);
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, stream ? "stderr.log" : "stdout.log");
     return tri__file_own(path, TRI_OWN_APPEND, fd);
 }
 
@@ -75,8 +69,7 @@ static tri_status open_stream(tri_streams *streams, const tri_rank_logs *logs, i
     if (pipe2(end, O_CLOEXEC))
         return tri__fail(TRI_RESOURCE, "cannot make a pipe for rank %d: %s; raise `ulimit -n`", rank, strerror(errno));
     s->from = end[0], s->child = end[1], s->console = console;
-    s->tee = w.file, s->first = w.first;
-    s->erase = stream == 1 && isatty(console);
+    s->tee = w.file, s->first = w.first, s->erase = stream == 1 && isatty(console);
     fcntl(s->from, F_SETFL, O_NONBLOCK);
     return TRI_OK;
 }
@@ -138,8 +131,7 @@ static int say(tri_stream *s, const char *line, size_t n, int ends, int wait) {
     struct pollfd room = {.fd = s->console, .events = POLLOUT};
     if (s->console < 0 || (s->first && s->number)) return 1;
     int ready = poll(&room, 1, wait);
-    if (ready < 0 && errno == EINTR) return 0;
-    if (ready == 0) return 0;
+    if (ready == 0 || (ready < 0 && errno == EINTR)) return 0;
     int used = 0;
     if (!s->begun && s->erase) used = snprintf(text, sizeof text, "\r\033[K");
     if (!s->begun && (s->tee || s->number))

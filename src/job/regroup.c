@@ -18,10 +18,15 @@ static const double START_LEAST = 5; /* seconds to start in, however short the p
 static int runs(const tri_child *c) { return c->pidfd >= 0 && !(c->killed > 0 && tri__clock() - c->killed > DYING); }
 
 static int starts(const tri_child *c) { return runs(c) && c->local < 0 && !c->ready; }
+static int is_ready(const tri_child *c) { return c->ready; }
+static int is_missed(const tri_child *c) { return c->local >= 0 && !c->ready; }
+static int is_inside(const tri_child *c) { return is_missed(c) && runs(c); }
+static int is_held(const tri_child *c) { return c->local >= 0 && c->pidfd >= 0; }
 
-static int count_ready(const tri_supervisor *s) {
+/* How many ranks of this machine are so. */
+static int count(const tri_supervisor *s, int (*is_so)(const tri_child *c)) {
     int n = 0;
-    for (int i = 0; i < s->what->n; i++) n += s->child[i].ready;
+    for (int i = 0; i < s->what->n; i++) n += is_so(&s->child[i]);
     return n;
 }
 
@@ -63,11 +68,10 @@ static void hear(tri_supervisor *s) {
 static void finish(tri_supervisor *s) {
     const tri_regroup_message end = {.kind = TRI_REGROUP_END, .next = -1, .before = -1};
     s->over = 1;
-    for (int i = 0; i < s->what->n; i++)
-        if (s->child[i].ready) {
-            tri__regroup_say(s->child[i].socket, &end);
-            s->child[i].ready = 0;
-        }
+    for (int i = 0; i < s->what->n; i++) {
+        if (s->child[i].ready) tri__regroup_say(s->child[i].socket, &end);
+        s->child[i].ready = 0;
+    }
 }
 
 /* ---- what users read ---- */
@@ -144,8 +148,7 @@ static void replace_segment(tri_supervisor *s, const tri_segment *next) {
     } else tri__segment_close(&s->segment);
     s->segment = *next;
     s->generation++;
-    s->aborted = s->terminated = s->regrouping = 0;
-    s->verdict->hung = 0;
+    s->aborted = s->terminated = s->regrouping = s->verdict->hung = 0;
     memset(s->seen, 0, TRI_RANKS_PER_NODE * sizeof *s->seen);
     memset(s->verdict->rank, 0, (size_t)s->what->n * sizeof *s->verdict->rank);
 }
@@ -173,8 +176,7 @@ static void restart(tri_supervisor *s, int all) {
         if (c->pidfd >= 0 || (c->local >= 0 && !all)) continue;
         if (c->local >= 0) s->verdict->rank[c->local] = c->end;
         *c = (tri_child){.pidfd = -1, .local = -1, .socket = -1, .joins = 1, .end.status = -1};
-        tri_status status =
-            tri__streams_reopen(&s->streams, &s->what->logs, i, s->what->out, s->what->err);
+        tri_status status = tri__streams_reopen(&s->streams, &s->what->logs, i, s->what->out, s->what->err);
         if (status == TRI_OK) status = tri__child_start(s, i, 1);
         c->told = status != TRI_OK;
         started = 1;
@@ -185,32 +187,22 @@ static void restart(tri_supervisor *s, int all) {
     s->restarts += started; /* ranks that died together are one restart */
 }
 
-static int any_starts(const tri_supervisor *s) {
-    for (int i = 0; i < s->what->n; i++)
-        if (starts(&s->child[i])) return 1;
-    return 0;
-}
-
 /* No mesh can be formed of those that are left: whether ranks that are started may change that. */
 static int awaits(tri_supervisor *s) {
-    if (!any_starts(s) && s->restarts < s->what->max_restarts) {
+    if (!count(s, starts) && s->restarts < s->what->max_restarts) {
         tell_deaths(s, 0);
         restart(s, 1);
     }
-    return any_starts(s);
+    return count(s, starts);
 }
 
 static void form(tri_supervisor *s) {
-    const tri_fitting *f = fit(s, count_ready(s));
+    const tri_fitting *f = fit(s, count(s, is_ready));
     tri_segment next;
-    if (s->waits && any_starts(s)) return; /* all of them at once */
-    if (!count_ready(s) && !s->waits && tri__supervisor_completed(s)) {
-        finish(s);
-        return;
-    }
-    if (!f->ranks) {
-        s->waits = awaits(s);
-        if (!s->waits) finish(s);
+    if (s->waits && count(s, starts)) return; /* all of them at once */
+    int is_over = !count(s, is_ready) && !s->waits && tri__supervisor_completed(s);
+    if (is_over || !f->ranks) {
+        if (is_over || !(s->waits = awaits(s))) finish(s);
         return;
     }
     tri_status status = make_segment(s, f, &next);
@@ -240,17 +232,10 @@ static void end_culprit(tri_supervisor *s) {
         }
 }
 
-/* Nobody is dead, and nobody in particular is to blame: the same ranks would fail again. */
-static int is_nobodys(const tri_supervisor *s) {
-    for (int i = 0; i < s->what->n; i++)
-        if (s->child[i].local >= 0 && !s->child[i].ready) return 0;
-    return atomic_load(&s->segment.control->abort) && !s->waits;
-}
-
 /* The local rank that neither waits for the next world nor is dead; -1: none. */
 static int first_inside(const tri_supervisor *s) {
     for (int i = 0; i < s->what->n; i++)
-        if (s->child[i].local >= 0 && runs(&s->child[i]) && !s->child[i].ready) return s->child[i].local;
+        if (is_inside(&s->child[i])) return s->child[i].local;
     return -1;
 }
 
@@ -259,7 +244,8 @@ static void go_over(tri_supervisor *s) {
     int aborted = atomic_load(&control->abort) != 0, inside;
     if (aborted) end_culprit(s);
     inside = first_inside(s);
-    if (inside < 0 && is_nobodys(s)) finish(s);
+    /* Nobody is dead, and nobody in particular is to blame: the same ranks would fail again. */
+    if (inside < 0 && atomic_load(&control->abort) && !s->waits && !count(s, is_missed)) finish(s);
     else if (inside < 0) form(s);
     else if (!aborted && tri__clock() - s->regrouping > s->progress_timeout)
         tri__control_fail(control, inside, TRI_DISAGREE, "did not leave with the others, %.2f s after the first",
@@ -270,8 +256,8 @@ static void go_over(tri_supervisor *s) {
  * together. */
 static void invite(tri_supervisor *s) {
     tri_control *control = s->segment.control;
-    int waiting = count_ready(s);
-    if (!waiting || any_starts(s) || atomic_load(&control->regroup)) return;
+    int waiting = count(s, is_ready);
+    if (!waiting || count(s, starts) || atomic_load(&control->regroup)) return;
     for (int i = 0; i < s->segment.n; i++)
         if (atomic_load(&control->line[i].life) != TRI_LIFE_JOINED || atomic_load(&control->line[i].step) < 0) return;
     if (fit(s, s->segment.n + waiting)->ranks <= s->segment.n) return;
@@ -287,32 +273,20 @@ static void end_late(tri_supervisor *s) {
             tri__child_end(s, i, SIGKILL);
 }
 
-/* All ranks of the world have ended, and none waits for another. */
-static int is_done(const tri_supervisor *s) {
-    for (int i = 0; i < s->what->n; i++)
-        if (s->child[i].local >= 0 && s->child[i].pidfd >= 0) return 0;
-    return 1;
-}
-
-/* In idle time: which mesh the ranks will form if one of them dies. */
-static void look_ahead(tri_supervisor *s) {
-    if (atomic_load(&s->segment.control->joined) >= (uint32_t)s->segment.n) fit(s, s->segment.n - 1);
-}
-
 void tri__supervisor_regroup(tri_supervisor *s) {
     hear(s);
     end_late(s);
     if (s->earlier.base && tri__kept_step(&s->segment) >= 0) tri__segment_close(&s->earlier);
     if (!s->over && !s->verdict->stopped && atomic_load(&s->segment.control->abort) && !s->regrouping)
         s->regrouping = tri__clock();
-    if (s->over || (s->regrouping > 0 && !s->verdict->stopped && !is_curable(s)) || (!s->regrouping && is_done(s)))
-        finish(s);
+    if (s->over || (s->regrouping > 0 ? !s->verdict->stopped && !is_curable(s) : !count(s, is_held))) finish(s);
     else if (s->verdict->stopped) return; /* whoever waits was sent the signal */
     else if (s->regrouping > 0) go_over(s);
     else {
         tell_spares(s);
         restart(s, 0);
         invite(s);
-        look_ahead(s);
+        /* In idle time: which mesh the ranks will form if one of them dies. */
+        if (atomic_load(&s->segment.control->joined) >= (uint32_t)s->segment.n) fit(s, s->segment.n - 1);
     }
 }

@@ -33,8 +33,8 @@ static struct timespec newest(const tri_run_signs *signs) {
         long long step;
         int end = -1;
         if (sscanf(names.name[i], "checkpoint-%lld%n", &step, &end) != 1 || names.name[i][end]) continue;
-        tri_stamp one = stamp(signs, names.name[i]);
-        if (later(one.time, last)) last = one.time;
+        struct timespec one = stamp(signs, names.name[i]).time;
+        if (later(one, last)) last = one;
     }
     return last;
 }

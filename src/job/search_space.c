@@ -19,8 +19,7 @@ static const struct {
       "stratify", "group_by", "folds", "fold"}},
     {"a trial is one training", {"seeds", "stack"}},
     {"each trial has a folder of its own", {"output_dir"}},
-    {"each trial is resumed from its own checkpoint", {"resume", "save_every"}},
-};
+    {"each trial is resumed from its own checkpoint", {"resume", "save_every"}}};
 
 typedef struct reading {
     const char *name;
@@ -28,24 +27,16 @@ typedef struct reading {
     tri_settings *scratch;     /* values are tried on it */
 } reading;
 
-static const tri_option *find_row(const char *name, int *model) {
-    const tri_option *row = tri__option_find(tri__model_options, name);
-    *model = row != NULL;
-    if (!row) row = tri__option_find(tri__run_options, name);
-    return row;
-}
-
 static tri_status no_such_key(const reading *r) {
     const char *near = tri__settings_nearest(r->scratch, r->name, "config");
-    if (near)
-        return tri__fail(TRI_USAGE, "%s: there is no such key of the configuration; did you mean \"%s\"?", r->origin,
-                         near);
-    return tri__fail(TRI_USAGE, "%s: there is no such key of the configuration", r->origin);
+    return tri__fail(TRI_USAGE, "%s: there is no such key of the configuration%s%s%s", r->origin,
+                     near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 
 static tri_status find_key(const reading *r, const tri_option **out, int *model) {
-    const tri_option *row = find_row(r->name, model);
-    if (!row) return no_such_key(r);
+    const tri_option *row = tri__option_find(tri__model_options, r->name);
+    *model = row != NULL;
+    if (!row && !(row = tri__option_find(tri__run_options, r->name))) return no_such_key(r);
     if (!tri__option_listed(row, "config"))
         return tri__fail(TRI_USAGE, "%s: belongs on the command line: it is not a key of the configuration", r->origin);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
@@ -96,9 +87,8 @@ static tri_status read_key(const reading *r, const tri_json *spec, tri_search_ke
     TRI_TRY(find_key(r, &key->row, &model));
     if (tri__json_is_object(spec)) return read_range(r, model, spec, key);
     if (!tri__json_is_array(spec) || !tri__json_size(spec))
-        return tri__fail(TRI_USAGE,
-                         "%s: expected a list of values, or {\"from\": A, \"to\": B, \"scale\": \"log\" or \"linear\"}",
-                         r->origin);
+        return tri__fail(TRI_USAGE, "%s: expected a list of values, or {\"from\": A, \"to\": B, \"scale\": \"log\" or "
+                         "\"linear\"}", r->origin);
     key->values = spec;
     tri__json_items(spec, value) TRI_TRY(try_value(r, key->row, model, value));
     return TRI_OK;

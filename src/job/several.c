@@ -20,16 +20,14 @@ static tri_status prepare(tri_several *s, int i, const tri_parent *parent, int n
     if (is_whole) snprintf(t->name, sizeof t->name, "all rows");
     if (is_whole) TRI_TRY(tri__path_join(t->folder, "", set->output_dir));
     TRI_PATH(cache, set->output_dir, "cache"); /* what is the same for all is made once */
-    const tri_change changes[] = {{s->title, is_whole ? "0" : number},
-                                  {"output_dir", t->folder},
-                                  {"cache_dir", set->cache_dir ? set->cache_dir : cache},
-                                  {"json", "false"},
-                                  {"seeds", "1"}, /* the rest is of --stack */
-                                  {"stack", "off"},
-                                  {"folds", is_whole ? "0" : TRI_TEXT(24, "%d", folds)},
-                                  {"data_path", is_whole || !s->table ? set->data_path : s->table},
-                                  {"stratify", "false"}, /* of a whole that is not divided */
-                                  {"group_by", NULL}};
+    const tri_change changes[] = {
+        {s->title, is_whole ? "0" : number}, {"output_dir", t->folder},
+        {"cache_dir", set->cache_dir ? set->cache_dir : cache}, {"json", "false"}, {"seeds", "1"},
+        /* of --stack */
+        {"stack", "off"}, {"folds", is_whole ? "0" : TRI_TEXT(24, "%d", folds)},
+        {"data_path", is_whole || !s->table ? set->data_path : s->table},
+        /* of a whole that is not divided */
+        {"stratify", "false"}, {"group_by", NULL}};
     t->silent = set->quiet || set->json;
     t->argv = tri__training_argv(parent, n_args, args, changes, !s->table ? 5 : is_whole && !set->split ? 10 : 8);
     return t->argv ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");

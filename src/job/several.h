@@ -8,8 +8,9 @@
 typedef struct tri_several {
     const tri_settings *settings;
     int n, folds;             /* trainings; folds: 1, or 0: seeds */
-    const char *table;        /* of --stack: the folds', which are in output_dir/stack, and are followed by a training
-                                 of all rows in output_dir. NULL: none */
+    /* of --stack: the folds', which are in output_dir/stack, and are followed by a training of all rows in output_dir.
+     * NULL: none */
+    const char *table;
     /* Set by tri__several_run: */
     const char *list, *title; /* of facts: "folds", "fold" */
     tri_training *training;   /* [n] */

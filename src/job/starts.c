@@ -82,8 +82,7 @@ tri_status tri__start_ranks(const tri_parent *parent, const tri_settings *settin
                             tri_supervised what) {
     static const char *const resume[][2] = {{TRI_RESUME_VARIABLE, "auto"}};
     char logs[TRI_PATH_MAX];
-    what.argv = parent->argv, what.environment = parent->environment;
-    what.out = parent->out, what.err = parent->err;
+    what.argv = parent->argv, what.environment = parent->environment, what.out = parent->out, what.err = parent->err;
     what.stop = parent->stop, what.log = &parent->log, what.reloads = parent->reloads;
     what.n = (int)settings->nproc_per_node, what.bind_cores = settings->bind_cores;
     what.gpus = strcmp(settings->device, "cuda") || parent->lookup("CUDA_VISIBLE_DEVICES") ? 0 : tri__gpus();

@@ -86,12 +86,6 @@ static void pass_on(tri_supervisor *s) {
     }
 }
 
-/* Only to ranks that have joined, and so have a handler: the others will load what is current anyway. */
-static void pass_on_reload(tri_supervisor *s) {
-    for (int i = 0; i < s->started; i++)
-        if (life_of(s, i) == TRI_LIFE_JOINED) send(s, i, SIGHUP);
-}
-
 /* Whether a rank has begun a step. */
 static int trains(const tri_supervisor *s) {
     for (int i = 0; i < s->segment.n; i++)
@@ -104,7 +98,8 @@ static void hear_signals(tri_supervisor *s) {
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         double now = tri__clock();
         if (s->what->reloads && info.ssi_signo == SIGHUP) {
-            pass_on_reload(s);
+            for (int i = 0; i < s->started; i++) /* the others have no handler, and will load what is current anyway */
+                if (life_of(s, i) == TRI_LIFE_JOINED) send(s, i, SIGHUP);
             continue;
         }
         int key = info.ssi_code == SI_KERNEL; /* a key pressed twice is two requests */
@@ -128,9 +123,7 @@ static void hear_signals(tri_supervisor *s) {
 
 /* Records the rank's last stderr line, if any, and how it ended. */
 static void blame(tri_supervisor *s, int i, int code, int status) {
-    char end[64];
-    const char *words = s->streams.rank[i][1].last;
-    tri__end_text(status, end);
+    const char *words = s->streams.rank[i][1].last, *end = tri__end_text(status, (char[64]){0});
     int rank = s->child[i].local;
     if (WIFSIGNALED(status)) tri__control_fail(s->segment.control, rank, code, "%s", end);
     else if (*words) tri__control_fail(s->segment.control, rank, code, "%s (it ended with %s)", words, end);
@@ -156,12 +149,10 @@ static void judge(tri_supervisor *s, int i, int status) {
  * SIGCHLD is ignored again. */
 static void judge_unknown(tri_supervisor *s, int i, int cause) {
     tri_control *control = s->segment.control;
-    if (s->child[i].local < 0 || life_of(s, i) == TRI_LIFE_LEFT || s->child[i].end.by_us ||
-        atomic_load(&control->abort))
-        return;
-    tri__control_fail(control, s->child[i].local, TRI_INTERNAL,
-                      "it ended, and its exit code is unknown (wait4: %s): something else in this process collects "
-                      "its children", strerror(cause));
+    const tri_child *c = &s->child[i];
+    if (c->local < 0 || life_of(s, i) == TRI_LIFE_LEFT || c->end.by_us || atomic_load(&control->abort)) return;
+    tri__control_fail(control, s->child[i].local, TRI_INTERNAL, "it ended, and its exit code is unknown (wait4: %s): "
+                      "something else in this process collects its children", strerror(cause));
 }
 
 static void collect(tri_supervisor *s, int i) {
@@ -176,11 +167,9 @@ static void collect(tri_supervisor *s, int i) {
     for (int k = 0; k < 2; k++) tri__stream_drain(&s->streams, i, k);
     if (pid > 0 && !WIFSIGNALED(status)) judge(s, i, status); /* its last line of output is the cause */
     tri__fd_drop(&s->child[i].pidfd);
-    s->alive--;
-    s->child[i].end.status = status;
-    s->child[i].end.peak_bytes = (int64_t)usage.ru_maxrss * 1024;
+    s->child[i].end.status = status, s->child[i].end.peak_bytes = (int64_t)usage.ru_maxrss * 1024;
     tri__fd_drop(&s->child[i].socket);
-    s->child[i].ready = 0;
+    s->alive--, s->child[i].ready = 0;
 }
 
 /* ---- the loop ---- */
@@ -230,8 +219,8 @@ static void wait_for_more(tri_supervisor *s) {
         s->poll[1 + i] = (struct pollfd){.fd = i < s->started ? s->child[i].pidfd : -1, .events = POLLIN};
         for (int k = 0; k < 2; k++) {
             const tri_stream *stream = &s->streams.rank[i][k];
-            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = tri__stream_can_read(stream) ? stream->from : -1,
-                                                         .events = POLLIN};
+            int from = tri__stream_can_read(stream) ? stream->from : -1;
+            s->poll[1 + n + 2 * i + k] = (struct pollfd){.fd = from, .events = POLLIN};
         }
         s->poll[1 + 3 * n + i] = (struct pollfd){.fd = s->child[i].socket, .events = POLLIN};
     }
@@ -268,23 +257,18 @@ static void watch_over(tri_supervisor *s) {
 
 /* ---- starting ---- */
 
-/* Number of open descriptors; 3 if that cannot be determined. */
-static int open_files(void) {
-    TRI_OWNED(tri__names_free) tri_names open_now = {0};
-    if (tri__folder_list("/proc/self/fd", &open_now) != TRI_OK) return 3;
-    return open_now.n - 2; /* two belong to the listing itself */
-}
-
 /* A rank also needs some, under the same limit. */
 static tri_status check_files(const tri_supervised *what) {
     struct rlimit limit;
-    int open_now = open_files(), here = open_now + OWN_FILES + what->n + tri__streams_need(&what->logs, what->n);
+    TRI_OWNED(tri__names_free) tri_names open_now = {0};
+    /* Two belong to the listing itself; 3 are open where it cannot be made. */
+    int already = tri__folder_list("/proc/self/fd", &open_now) == TRI_OK ? open_now.n - 2 : 3;
+    int here = already + OWN_FILES + what->n + tri__streams_need(&what->logs, what->n);
     if (what->elastic) here += what->n + WORLD_FILES;
     int need = here > RANK_FILES ? here : RANK_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= (rlim_t)need) return TRI_OK;
-    return tri__fail(TRI_RESOURCE,
-                     "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or start fewer "
-                     "ranks", what->n, need, (unsigned long long)limit.rlim_cur, need);
+    return tri__fail(TRI_RESOURCE, "%d ranks need %d open files, and the limit is %llu: raise it (`ulimit -n %d`), or "
+                     "start fewer ranks", what->n, need, (unsigned long long)limit.rlim_cur, need);
 }
 
 /* Rank i's cores. */
@@ -297,28 +281,14 @@ static int share_cores(const tri_supervised *what, int i, cpu_set_t *out) {
     return 1;
 }
 
-/* The rank's end of a new socket in *theirs; -1 for a run that is not elastic. */
-static tri_status open_socket(tri_supervisor *s, int i, int *theirs) {
-    int end[2] = {-1, -1};
-    if (s->what->elastic) TRI_TRY(tri__regroup_open(end));
-    s->child[i].socket = end[0], *theirs = end[1];
-    return TRI_OK;
-}
-
 static tri_status execute(tri_supervisor *s, int i, int page, int socket, int nothing) {
     cpu_set_t cores;
     const char *rank = TRI_TEXT(16, "%d", i), *size = TRI_TEXT(16, "%d", s->what->n);
     const char *fd = TRI_TEXT(16, "%d", page), *socket_fd = TRI_TEXT(16, "%d", socket);
-    const char *const pairs[][2] = {{"RANK", rank},
-                                    {"WORLD_SIZE", size},
-                                    {"LOCAL_RANK", rank},
-                                    {"GROUP_RANK", "0"},
-                                    {"LOCAL_WORLD_SIZE", size},
-                                    {"GROUP_WORLD_SIZE", "1"},
-                                    {"TRIDENT_FD", page < 0 ? NULL : fd},
-                                    {"TRIDENT_SOCKET", socket < 0 ? NULL : socket_fd},
-                                    {"MASTER_ADDR", "127.0.0.1"},
-                                    {"NODE_RANK", NULL}};
+    const char *const pairs[][2] = {
+        {"RANK", rank}, {"WORLD_SIZE", size}, {"LOCAL_RANK", rank}, {"GROUP_RANK", "0"}, {"LOCAL_WORLD_SIZE", size},
+        {"GROUP_WORLD_SIZE", "1"}, {"TRIDENT_FD", page < 0 ? NULL : fd},
+        {"TRIDENT_SOCKET", socket < 0 ? NULL : socket_fd}, {"MASTER_ADDR", "127.0.0.1"}, {"NODE_RANK", NULL}};
     TRI_OWNED(tri__free_at) char **environment = tri__environment_with(s->what->environment,
                                                                        pairs, sizeof pairs / sizeof *pairs);
     if (!environment) return tri__fail(TRI_RESOURCE, "out of memory while starting rank %d", i);
@@ -338,22 +308,15 @@ tri_status tri__child_start(tri_supervisor *s, int i, int joins) {
     TRI_OWNED(tri__fd_drop) int nothing = -1, socket = -1;
     tri_stream *stream = s->streams.rank[i];
     TRI_TRY(tri__null_open(&nothing));
-    tri_status status = open_socket(s, i, &socket);
+    int end[2] = {-1, -1}; /* of a new socket, in an elastic run: ours and the rank's */
+    tri_status status = s->what->elastic ? tri__regroup_open(end) : TRI_OK;
+    s->child[i].socket = end[0], socket = end[1];
     if (status == TRI_OK) status = execute(s, i, joins ? -1 : s->segment.fd, socket, nothing);
     if (status == TRI_OK) s->alive++;
     else if (s->child[i].socket >= 0) close(s->child[i].socket), s->child[i].socket = -1;
-    s->child[i].local = joins ? -1 : i;
-    s->child[i].begun = tri__clock();
+    s->child[i].local = joins ? -1 : i, s->child[i].begun = tri__clock();
     for (int k = 0; k < 2; k++) tri__fd_drop(&stream[k].child);
     return status;
-}
-
-static tri_status start_all(tri_supervisor *s) {
-    for (int i = 0; i < s->what->n; i++) {
-        TRI_TRY(tri__child_start(s, i, 0));
-        s->started++;
-    }
-    return TRI_OK;
 }
 
 static tri_status prepare(tri_supervisor *s) {
@@ -405,8 +368,8 @@ static void conclude(tri_supervisor *s) {
     v->committed = atomic_load(&control->committed) - 1;
     v->ended = tri__clock_wall() - (failed ? tri__clock() - v->failure.time : 0);
     /* Ranks that stop, or end by a signal that requested a stop, have not failed. */
-    v->failed = failed && v->failure.code != TRI_STOPPED && !(v->stopped && asks_to_stop(v->failure.code - 128)) &&
-                !between;
+    v->failed = failed && !between && v->failure.code != TRI_STOPPED &&
+                !(v->stopped && asks_to_stop(v->failure.code - 128));
     v->hung &= v->failed;
     if (v->failed) v->code = v->failure.code;
     else if (failed && !between ? v->failure.code != TRI_STOPPED : s->killed > 0) v->code = 128 + v->stopped;
@@ -414,12 +377,12 @@ static void conclude(tri_supervisor *s) {
 }
 
 tri_status tri__supervise(const tri_supervised *what, tri_verdict *verdict) {
-    tri_supervisor s = {
-        .what = what, .verdict = verdict, .segment = {.fd = -1}, .earlier = {.fd = -1}, .signals = -2};
+    tri_supervisor s = {.what = what, .verdict = verdict, .segment = {.fd = -1}, .earlier = {.fd = -1}, .signals = -2,
+                        .oom_before = tri__oom_kills()};
     *verdict = (tri_verdict){0};
-    s.oom_before = tri__oom_kills();
     tri_status status = prepare(&s);
-    if (status == TRI_OK) status = start_all(&s);
+    for (; status == TRI_OK && s.started < what->n; s.started += status == TRI_OK)
+        status = tri__child_start(&s, s.started, 0);
     if (status != TRI_OK && s.started) { /* no rank continues without the others */
         s.killed = tri__clock();
         end_all(&s, SIGKILL);

@@ -92,13 +92,9 @@ static tri_status begin(tri_sweep *s, int i, int rung) {
     const char *threads = TRI_TEXT(24, "%lld", (long long)threads_of(s));
     TRI_TRY(tri__folder_make(t->folder));
     TRI_TRY(write_config(s, &s->trial[i], config));
-    const tri_change changes[] = {{"config", config},
-                                  {"output_dir", t->folder},
-                                  {"cache_dir", set->cache_dir ? set->cache_dir : cache},
-                                  {"until_epoch", epochs},
-                                  {"json", "false"},
-                                  {"quiet", "false"},
-                                  {"threads", threads}};
+    const tri_change changes[] = {
+        {"config", config}, {"output_dir", t->folder}, {"cache_dir", set->cache_dir ? set->cache_dir : cache},
+        {"until_epoch", epochs}, {"json", "false"}, {"quiet", "false"}, {"threads", threads}};
     int own_threads = s->own->parallel > 1 && !tri__settings_given(set, &set->threads);
     free(t->argv);
     t->argv = tri__training_argv(s->parent, s->n_args, s->args, changes, 6 + own_threads);

@@ -17,10 +17,9 @@ tri_status tri__trainings_accept(char *(*lookup)(const char *name), const char *
     tri_launch launch;
     TRI_TRY(tri__launch_detect(lookup, &launch));
     if (launch.launcher == TRI_LAUNCHER_NONE || launch.size == 1) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "%s is several runs, and %s started this process as one rank of a single run: start the command "
-                     "without a launcher (--nproc-per-node gives each run its ranks), or the runs one by one",
-                     option, tri__launcher_text(launch.launcher));
+    return tri__fail(TRI_USAGE, "%s is several runs, and %s started this process as one rank of a single run: start "
+                     "the command without a launcher (--nproc-per-node gives each run its ranks), or the runs one by "
+                     "one", option, tri__launcher_text(launch.launcher));
 }
 
 /* ---- the command line ---- */

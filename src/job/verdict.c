@@ -17,12 +17,10 @@ static const struct {
               "take"},
     {HUNG, "see what that process did (its lines above, its disk, the machine's load); --progress-timeout sets how "
            "long it may make no progress"},
-    {DEFECT,
-     "this is a bug in Trident or in a library it uses: please report it with these lines, and a stack trace "
-     "(`ulimit -c unlimited`, run again, `gdb trident core`)"},
+    {DEFECT, "this is a bug in Trident or in a library it uses: please report it with these lines, and a stack trace "
+             "(`ulimit -c unlimited`, run again, `gdb trident core`)"},
     {128 + SIGKILL, "most likely memory ran out (`dmesg | grep -i oom` says so): use a smaller --batch-size, more "
-                    "--num-microbatches, or "
-                    "fewer ranks"},
+                    "--num-microbatches, or fewer ranks"},
     {128 + SIGTERM, "a signal asked this rank alone to end: send signals to the trident that started the ranks"},
     {128 + SIGINT, "a signal interrupted this rank alone: send signals to the trident that started the ranks"},
     {128 + SIGXCPU, "the limit of processor time was reached: raise `ulimit -t`"},
@@ -34,8 +32,7 @@ static const struct {
     {TRI_IO, "check the disk: `df -h`, and whether the folder may be written"},
     {TRI_DISAGREE,
      "all ranks must run the same program on the same configuration and data, and take the same path through it"},
-    {TRI_NOTFINITE, "try a smaller --lr, a longer --warmup-steps, or --max-grad-norm 1"},
-};
+    {TRI_NOTFINITE, "try a smaller --lr, a longer --warmup-steps, or --max-grad-norm 1"}};
 
 const char *tri__end_text(int status, char out[static 64]) {
     const char *name = status != -1 && WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
@@ -59,11 +56,6 @@ int tri__is_crash(int code, int hung) { return code > 128 || hung || code == TRI
 
 static int exit_code(int status) {
     return status == -1 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static const char *life_text(uint32_t life) {
-    static const char *const text[] = {"not joined", "joined", "left"};
-    return life < sizeof text / sizeof *text ? text[life] : "unknown";
 }
 
 static const char *advice_for(const tri_verdict *v) {
@@ -125,13 +117,10 @@ static void add_ranks(tri_buffer *w, char (*story)[STORY], int first, int n) {
 /* All ranks except the culprit; those with the same story on one line. */
 static void add_others(tri_buffer *w, const tri_verdict *v) {
     TRI_OWNED(tri__free_at) char(*story)[STORY] = calloc((size_t)v->n, STORY);
-    if (!story) {
-        w->failed = 1;
-        return;
-    }
-    for (int i = 0; i < v->n; i++)
+    w->failed |= !story;
+    for (int i = 0; i < v->n && story; i++)
         if (i != v->failure.rank) describe_rank(&v->rank[i], story[i], STORY);
-    for (int i = 0; i < v->n; i++) {
+    for (int i = 0; i < v->n && story; i++) {
         if (!story[i][0]) continue;
         tri__buffer_put(w, "\n  %-10s ", "others");
         add_ranks(w, story, i, v->n);
@@ -186,11 +175,12 @@ static tri_json *text_json(const char *text) {
 }
 
 static tri_json *rank_json(const tri_rank_end *rank) {
+    static const char *const lives[] = {"not joined", "joined", "left"};
+    const char *life = rank->life < sizeof lives / sizeof *lives ? lives[rank->life] : "unknown";
     return tri__json_pack("{s:i, s:i, s:s, s:s, s:I, s:b, s:o, s:I}", "rank", rank->rank, "exit",
-                          exit_code(rank->status), "life", life_text(rank->life), "phase",
-                          tri__doing_text(rank->phase), "step", (tri_json_int)rank->step, "waiting",
-                          rank->waiting != 0, "last", text_json(describe_last(rank, (char[160]){0})),
-                          "peak_bytes", (tri_json_int)rank->peak_bytes);
+                          exit_code(rank->status), "life", life, "phase", tri__doing_text(rank->phase),
+                          "step", (tri_json_int)rank->step, "waiting", rank->waiting != 0, "last",
+                          text_json(describe_last(rank, (char[160]){0})), "peak_bytes", (tri_json_int)rank->peak_bytes);
 }
 
 tri_json *tri__verdict_json(const tri_verdict *v) {

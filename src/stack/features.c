@@ -53,8 +53,8 @@ int tri__features_of_trees(const tri_features *f) {
 
 /* ---- a row ---- */
 
-static int by_bucket(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
@@ -69,25 +69,21 @@ static int64_t take_text(tri_features *f, int t, const tri_stack_row *row) {
         uint64_t word = tri__hash64((uint64_t)t + 1, &ids[i], sizeof *ids);
         while (++i < end && ids[i] >= 0 && ids[i] < text->n && text->continues[ids[i]])
             word = tri__hash64(word, &ids[i], sizeof *ids);
-        f->bucket[n++] = (uint32_t)(word % BUCKETS);
-        if (last) f->bucket[n++] = (uint32_t)(tri__hash64(last, &word, sizeof word) % BUCKETS);
+        f->bucket[n++] = word % BUCKETS;
+        if (last) f->bucket[n++] = tri__hash64(last, &word, sizeof word) % BUCKETS;
         last = word;
     }
-    qsort(f->bucket, (size_t)n, sizeof *f->bucket, by_bucket);
+    qsort(f->bucket, (size_t)n, sizeof *f->bucket, by_value);
     return n;
 }
 
 /* The place of a term among those that are kept; -1: it is not. */
-static int32_t find_term(const tri_features *f, uint32_t term) {
-    int low = 0, high = f->n_terms;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        uint32_t at = (uint32_t)(f->found[middle] >> 32);
-        if (at == term) return (int32_t)(uint32_t)f->found[middle];
-        if (at < term) low = middle + 1;
+static int32_t find_term(const tri_features *f, uint64_t term) {
+    int low = 0;
+    for (int high = f->n_terms, middle; low < high;)
+        if (f->found[middle = (low + high) / 2] >> 32 < term) low = middle + 1;
         else high = middle;
-    }
-    return -1;
+    return low < f->n_terms && f->found[low] >> 32 == term ? (int32_t)(uint32_t)f->found[low] : -1;
 }
 
 static int add_sparse(tri_matrix *to, int32_t index, double value) {
@@ -99,11 +95,13 @@ static int add_sparse(tri_matrix *to, int32_t index, double value) {
     return 1;
 }
 
-static int add_text(tri_features *f, int t, const tri_stack_row *row, tri_matrix *to) {
+static int add_text(tri_features *f, int t, const tri_stack_row *row) {
+    tri_matrix *to = f->to;
     int64_t first = to->start[to->n + 1], n = take_text(f, t, row);
     double squares = 0;
     for (int64_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && f->bucket[next] == f->bucket[i]; next++) continue;
+        if (f->counts) f->counts[f->bucket[i]]++;
         int32_t at = find_term(f, f->bucket[i]);
         if (at < 0) continue;
         double value = (1 + log((double)(next - i))) * f->known[2 * f->n_dense + f->n_terms + at];
@@ -116,7 +114,9 @@ static int add_text(tri_features *f, int t, const tri_stack_row *row, tri_matrix
 
 static float log_of(float p) { return logf(fmaxf(p, 1e-7f)); }
 
-tri_status tri__features_add(tri_features *f, const tri_stack_row *row, tri_matrix *to) {
+tri_status tri__features_add(void *features, const tri_stack_row *row) {
+    tri_features *f = features;
+    tri_matrix *to = f->to;
     size_t dense = (size_t)to->n * (size_t)f->n_dense;
     int ok = tri__grow(&to->dense, &to->room[0], dense + (size_t)f->n_dense, sizeof *to->dense) &&
              tri__grow(&to->start, &to->room[1], (size_t)to->n + 2, sizeof *to->start), d = 0;
@@ -136,7 +136,7 @@ tri_status tri__features_add(tri_features *f, const tri_stack_row *row, tri_matr
     }
     for (d = 0; d < f->n_dense && f->known; d++)
         x[d] = (float)(((double)x[d] - f->known[d]) / f->known[f->n_dense + d]);
-    for (int t = 0; t < f->n_texts && f->n_terms && ok; t++) ok = add_text(f, t, row, to);
+    for (int t = 0; t < f->n_texts && (f->n_terms || f->counts) && ok; t++) ok = add_text(f, t, row);
     to->n++;
     return ok ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory for a row's features");
 }
@@ -156,8 +156,7 @@ tri_status tri__features_rows(const tri_features *f, const tri_dataset *data, fl
     TRI_TRY(TRI_NEW(n, f->n_texts + 1, "features"));
     for (int64_t row = 0; row < data->n; row++) {
         int64_t sum = 0;
-        for (int t = 0; t < f->n_texts; t++)
-            sum += n[t] = data->text[t].start[row + 1] - data->text[t].start[row];
+        for (int t = 0; t < f->n_texts; t++) sum += n[t] = data->text[t].start[row + 1] - data->text[t].start[row];
         if (!tri__grow(&ids, &room, (size_t)sum + 1, sizeof *ids))
             return tri__fail(TRI_RESOURCE, "out of memory for a row's tokens");
         for (int t = f->n_texts - 1; t >= 0; t--) {
@@ -168,35 +167,6 @@ tri_status tri__features_rows(const tri_features *f, const tri_dataset *data, fl
         TRI_TRY(each(context, &(tri_stack_row){outputs + row * width, numbers, at, n}));
     }
     return TRI_OK;
-}
-
-/* What a fit counts. */
-typedef struct counting {
-    tri_features *features;
-    int32_t *rows;          /* [BUCKETS] that have the term */
-    tri_matrix dense;
-} counting;
-
-static void end_counting(counting *c) {
-    tri__matrix_free(&c->dense);
-    free(c->rows);
-}
-
-static tri_status count_row(void *context, const tri_stack_row *row) {
-    counting *c = context;
-    tri_features *f = c->features;
-    for (int t = 0; t < f->n_texts; t++) {
-        int64_t n = take_text(f, t, row);
-        if (n < 0) return tri__fail(TRI_RESOURCE, "out of memory for the terms of a text");
-        for (int64_t i = 0; i < n; i++)
-            if (!i || f->bucket[i] != f->bucket[i - 1]) c->rows[f->bucket[i]]++;
-    }
-    return tri__features_add(f, row, &c->dense);
-}
-
-static int by_word(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 tri_status tri__features_know(tri_features *f, const double *known, int n_terms, const char *name) {
@@ -212,7 +182,7 @@ tri_status tri__features_know(tri_features *f, const double *known, int n_terms,
         if (right) f->found[i] = (uint64_t)term[i] << 32 | (uint64_t)i;
     }
     if (!right) return tri__fail(TRI_DATA, "%s: its features' deviations or terms are wrong", name);
-    qsort(f->found, (size_t)n_terms, sizeof *f->found, by_word);
+    qsort(f->found, (size_t)n_terms, sizeof *f->found, by_value);
     f->n_terms = n_terms;
     return TRI_OK;
 }
@@ -231,23 +201,27 @@ static void find_moments(const tri_matrix *x, double *mean, double *deviation) {
 }
 
 tri_status tri__features_fit(tri_features *f, const tri_dataset *data, float *outputs) {
-    TRI_OWNED(end_counting) counting c = {.features = f};
+    TRI_OWNED(tri__matrix_free) tri_matrix dense = {0};
+    TRI_OWNED(tri__free_at) int32_t *counts = NULL; /* [BUCKETS] rows that have the term */
     TRI_OWNED(tri__free_at) uint64_t *order = NULL; /* the most frequent first, then by hash */
     TRI_OWNED(tri__free_at) double *known = NULL;
     int64_t n = 0;
-    TRI_TRY(TRI_NEW(c.rows, BUCKETS, "terms"));
+    TRI_TRY(TRI_NEW(counts, BUCKETS, "terms"));
     TRI_TRY(TRI_NEW(order, BUCKETS, "terms"));
     TRI_TRY(TRI_NEW(known, 2 * ((int64_t)f->n_dense + TRI_TERMS_MAX), "terms"));
-    TRI_TRY(tri__features_rows(f, data, outputs, count_row, &c));
-    find_moments(&c.dense, known, known + f->n_dense);
+    f->to = &dense, f->counts = counts;
+    tri_status status = tri__features_rows(f, data, outputs, tri__features_add, f);
+    f->to = NULL, f->counts = NULL;
+    TRI_TRY(status);
+    find_moments(&dense, known, known + f->n_dense);
     for (uint64_t b = 0; b < BUCKETS; b++)
-        if (c.rows[b] >= LEAST_ROWS) order[n++] = (uint64_t)(INT32_MAX - c.rows[b]) << 32 | b;
-    qsort(order, (size_t)n, sizeof *order, by_word);
+        if (counts[b] >= LEAST_ROWS) order[n++] = (uint64_t)(INT32_MAX - counts[b]) << 32 | b;
+    qsort(order, (size_t)n, sizeof *order, by_value);
     n = n < TRI_TERMS_MAX ? n : TRI_TERMS_MAX;
     double *term = known + 2 * f->n_dense;
     for (int64_t i = 0; i < n; i++) {
         uint32_t at = (uint32_t)order[i];
-        term[i] = (double)at, term[n + i] = log((1 + (double)data->n) / (1 + (double)c.rows[at])) + 1;
+        term[i] = (double)at, term[n + i] = log((1 + (double)data->n) / (1 + (double)counts[at])) + 1;
     }
     return tri__features_know(f, known, (int)n, "a stacked head");
 }

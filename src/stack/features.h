@@ -30,11 +30,14 @@ typedef struct tri_features {
         int n, before, after; /* ids; special tokens around a text */
     } *text;                 /* [n_texts] */
     int n_dense, n_categories, n_terms;
-    double *known;           /* [2 * (n_dense + n_terms)] means and deviations of dense features; terms, the most
-                                frequent first, and their factors */
+    /* [2 * (n_dense + n_terms)] means and deviations of dense features; terms, the most frequent first, and their
+     * factors */
+    double *known;
     uint64_t *found;         /* [n_terms] term and its place, in order */
-    uint32_t *bucket;        /* scratch of a text's terms */
+    uint64_t *bucket;        /* scratch of a text's terms */
     size_t bucket_room;
+    tri_matrix *to;          /* what rows are added to; borrowed */
+    int32_t *counts;         /* while a fit counts the rows of each term; NULL: not now */
 } tri_features;
 
 /* For the rows of a model; tokenizer [n_texts]. Nothing is known yet. Whatever it returns, the caller frees *out. */
@@ -48,9 +51,10 @@ tri_status tri__features_fit(tri_features *features, const tri_dataset *data, fl
 /* How many features there are, and how many of them trees are given: the first ones. */
 int tri__features_count(const tri_features *features);
 int tri__features_of_trees(const tri_features *features);
-/* Adds a row, whose features they become, to a zeroed matrix, or to what was added before. */
-tri_status tri__features_add(tri_features *features, const tri_stack_row *row, tri_matrix *to);
 /* Calls each() with the rows of a table. */
 typedef tri_status tri_features_each(void *context, const tri_stack_row *row);
+/* tri_features_each, of tri_features: adds a row, whose features they become, to the matrix features->to, which begins
+ * zeroed. */
+tri_features_each tri__features_add;
 tri_status tri__features_rows(const tri_features *features, const tri_dataset *data, float *outputs,
                               tri_features_each *each, void *context);

@@ -104,8 +104,8 @@ void tri__stack_predict(tri_stack *s, const tri_matrix *x, int64_t row, float *a
 
 tri_status tri__stack_answer(void *stack, const tri_stack_row *row) {
     tri_stack *s = stack;
-    s->row.n = 0;
-    TRI_TRY(tri__features_add(&s->features, row, &s->row));
+    s->row.n = 0, s->features.to = &s->row;
+    TRI_TRY(tri__features_add(&s->features, row));
     tri__stack_predict(s, &s->row, 0, row->outputs);
     return TRI_OK;
 }

@@ -27,4 +27,4 @@ tri_json *tri__stack_json(const tri_features *features, const tri_linear_head *l
 /* A head's answer to row `row` of x: probabilities, or a number in units of training. */
 void tri__stack_predict(tri_stack *stack, const tri_matrix *x, int64_t row, float *answer);
 /* tri_features_each, of a tri_stack: the answer replaces the row's outputs. Not for several threads at once. */
-tri_status tri__stack_answer(void *stack, const tri_stack_row *row);
+tri_features_each tri__stack_answer;

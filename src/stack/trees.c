@@ -2,91 +2,82 @@
  * after the other; a few of its rows at a time take each step together, so that one row's loads hide another's. */
 #include "stack/trees.h"
 
-enum {
-    BLOCK = 64,              /* rows whose features stay in the first cache while all trees pass */
-    LANES = 8,               /* rows that walk together */
-    NODES_MAX = 1 << 30,     /* of all trees */
-    FEATURES_MAX = 1 << 30,
-    OUTPUTS_MAX = 1 << 16
-};
+/* Rows whose features stay in the first cache while all trees pass; rows that walk together. */
+enum { BLOCK = 64, LANES = 8 };
+enum { NODES_MAX = 1 << 30, FEATURES_MAX = 1 << 30, OUTPUTS_MAX = 1 << 16 }; /* nodes of all trees */
 static const uint32_t MISSING_RIGHT = 1u << 31;
 
 /* ---- reading ---- */
 
+enum { LEFT, RIGHT, FEATURE, SPLIT, DEFAULT_LEFT, LISTS }; /* of a tree's nodes */
 typedef struct reader {
     const char *name;
     tri_trees *to;
+    tri_json *const *of[LISTS]; /* [n] of this tree */
+    size_t n, room, value_room;
     uint32_t used;           /* nodes of the trees before this one */
-    size_t room, value_room;
+    int tree;
 } reader;
 
-/* The lists of a tree's nodes. */
-enum { LEFT, RIGHT, FEATURE, SPLIT, DEFAULT_LEFT, LISTS };
-typedef struct lists {
-    tri_json *const *of[LISTS];
-    size_t n;
-} lists;
-
-static tri_status wrong(const reader *r, int tree, const char *what) {
-    return tri__fail(TRI_DATA, "%s: tree %d: %s", r->name, tree, what);
+static tri_status wrong(const reader *r, const char *what) {
+    return tri__fail(TRI_DATA, "%s: tree %d: %s", r->name, r->tree, what);
 }
 
-static tri_status find_lists(const reader *r, const tri_json *from, int tree, lists *out) {
+static tri_status find_lists(reader *r, const tri_json *from) {
     static const char *const names[LISTS] = {"left_children", "right_children", "split_indices", "split_conditions",
                                              "default_left"};
-    out->n = tri__json_size(tri__json_get(from, names[LEFT]));
+    r->n = tri__json_size(tri__json_get(from, names[LEFT]));
     for (int i = 0; i < LISTS; i++) {
         const tri_json *list = tri__json_get(from, names[i]);
-        if (!out->n || tri__json_size(list) != out->n) return wrong(r, tree, "its lists of nodes differ in length");
-        out->of[i] = tri__json_begin(list);
+        if (!r->n || tri__json_size(list) != r->n) return wrong(r, "its lists of nodes differ in length");
+        r->of[i] = tri__json_begin(list);
     }
     tri__json_items(tri__json_get(from, "split_type"), type)
-        if (tri__json_integer_value(type)) return wrong(r, tree, "splits of categories are not supported");
+        if (tri__json_integer_value(type)) return wrong(r, "splits of categories are not supported");
     return TRI_OK;
 }
 
 /* A node of XGBoost's, and where its children go. No more nodes are taken than there are, so that a cycle ends. */
-static tri_status take_node(reader *r, int tree, const lists *all, int64_t *order, uint32_t at, uint32_t *n) {
+static tri_status take_node(reader *r, int64_t *order, uint32_t at, uint32_t *n) {
     int64_t from = order[at], child[2];
     tri_tree_node *node = &r->to->node[r->used + at];
-    double split = tri__json_number_value(all->of[SPLIT][from]);
-    const tri_json *is_left = all->of[DEFAULT_LEFT][from];
+    double split = tri__json_number_value(r->of[SPLIT][from]);
+    const tri_json *is_left = r->of[DEFAULT_LEFT][from];
     uint32_t missing = tri__json_integer_value(is_left) || tri__json_is_true(is_left) ? 0 : MISSING_RIGHT;
-    if (!tri__json_is_number(all->of[SPLIT][from]) || !isfinite((float)split))
-        return wrong(r, tree, "a split or a leaf is not a finite number");
-    for (int i = LEFT; i <= RIGHT; i++) child[i] = tri__json_integer_value(all->of[i][from]);
+    if (!tri__json_is_number(r->of[SPLIT][from]) || !isfinite((float)split))
+        return wrong(r, "a split or a leaf is not a finite number");
+    for (int i = LEFT; i <= RIGHT; i++) child[i] = tri__json_integer_value(r->of[i][from]);
     if (child[LEFT] == -1) {
         *node = (tri_tree_node){.split = NAN, .left = r->used + at};
         r->to->value[r->used + at] = (float)split;
         return TRI_OK;
     }
-    int64_t feature = tri__json_integer_value(all->of[FEATURE][from]);
-    if (feature < 0 || feature >= r->to->n_features) return wrong(r, tree, "a node splits a feature that there is not");
+    int64_t feature = tri__json_integer_value(r->of[FEATURE][from]);
+    if (feature < 0 || feature >= r->to->n_features) return wrong(r, "a node splits a feature that there is not");
     *node = (tri_tree_node){(float)split, (uint32_t)feature | missing, r->used + *n};
     for (int i = LEFT; i <= RIGHT; i++) {
-        if (child[i] < 1 || child[i] >= (int64_t)all->n || *n >= all->n)
-            return wrong(r, tree, "its nodes do not form a tree");
+        if (child[i] < 1 || child[i] >= (int64_t)r->n || *n >= r->n)
+            return wrong(r, "its nodes do not form a tree");
         order[(*n)++] = child[i];
     }
     return TRI_OK;
 }
 
-static tri_status take_tree(reader *r, const tri_json *from, int index) {
-    lists all;
+static tri_status take_tree(reader *r, const tri_json *from) {
     TRI_OWNED(tri__free_at) int64_t *order = NULL; /* XGBoost's nodes, breadth first */
-    TRI_TRY(find_lists(r, from, index, &all));
+    TRI_TRY(find_lists(r, from));
     tri_trees *to = r->to;
-    size_t need = r->used + all.n;
+    size_t need = r->used + r->n;
     if (need > NODES_MAX || !tri__grow(&to->node, &r->room, need, sizeof *to->node) ||
         !tri__grow(&to->value, &r->value_room, need, sizeof *to->value))
         return tri__fail(TRI_RESOURCE, "%s: out of memory for its trees", r->name);
-    TRI_TRY(TRI_NEW(order, all.n + 1, "a tree's nodes"));
-    struct tri_tree *tree = &to->tree[index];
+    TRI_TRY(TRI_NEW(order, r->n + 1, "a tree's nodes"));
+    struct tri_tree *tree = &to->tree[r->tree];
     uint32_t n = 1, level = 1;
     tree->root = r->used;
     for (uint32_t at = 0; at < n; at++) {
         if (at == level) level = n, tree->depth++;
-        TRI_TRY(take_node(r, index, &all, order, at, &n));
+        TRI_TRY(take_node(r, order, at, &n));
     }
     r->used += n;
     return TRI_OK;
@@ -140,9 +131,10 @@ tri_status tri__trees_parse(const tri_json *model, const char *name, tri_trees *
     TRI_TRY(TRI_NEW(out->tree, n + 1, "trees"));
     tri__json_each(trees, i, tree) {
         tri_json_int output = tri__json_integer_value(tri__json_at(info, i));
-        if (output < 0 || output >= out->n_outputs) return wrong(&r, (int)i, "it belongs to no output");
+        r.tree = (int)i;
+        if (output < 0 || output >= out->n_outputs) return wrong(&r, "it belongs to no output");
         out->tree[i].output = (int)output;
-        TRI_TRY(take_tree(&r, tree, (int)i));
+        TRI_TRY(take_tree(&r, tree));
         out->n++;
     }
     return TRI_OK;

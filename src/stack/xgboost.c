@@ -75,12 +75,11 @@ static tri_status set_form(const tri_xgboost *x, const tri_matrix *train, int de
     if (!train->n_classes) snprintf(base, sizeof base, "%.9g", sum / total);
     snprintf(classes, sizeof classes, "%d", train->n_classes > 2 ? train->n_classes : 0);
     snprintf(deep, sizeof deep, "%d", depth);
+    const char *of_classes = train->n_classes > 2 ? "multi:softprob" : "binary:logistic";
     const char *const params[][2] = {
-        {"objective", !train->n_classes       ? "reg:squarederror"
-                      : train->n_classes > 2 ? "multi:softprob"
-                                             : "binary:logistic"},
-        {"num_class", classes}, {"max_depth", deep}, {"base_score", base}, {"tree_method", "hist"}, {"eta", "0.1"},
-        {"lambda", "1"}, {"min_child_weight", "1"}, {"seed", "0"}, {"nthread", "1"}, {"verbosity", "0"}};
+        {"objective", train->n_classes ? of_classes : "reg:squarederror"}, {"num_class", classes}, {"max_depth", deep},
+        {"base_score", base}, {"tree_method", "hist"}, {"eta", "0.1"}, {"lambda", "1"}, {"min_child_weight", "1"},
+        {"seed", "0"}, {"nthread", "1"}, {"verbosity", "0"}};
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
         if (strcmp(params[i][1], "0") || strcmp(params[i][0], "num_class"))
             CHECK(XGBoosterSetParam(booster, params[i][0], params[i][1]));

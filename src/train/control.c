@@ -35,12 +35,10 @@ void tri__session_step_back(tri_session *s, const tri_aside *aside) {
 void tri__session_tell(tri_session *s) {
     tri_world *world = s->place.world;
     double wait = world ? world->wait_seconds : 0, idle = world ? world->idle_seconds : 0;
-    s->told[TRI_TOLD_STOP] = is_asked(s);
-    s->told[TRI_TOLD_FLOPS] = s->last.flops;
+    s->told[TRI_TOLD_STOP] = is_asked(s), s->told[TRI_TOLD_FLOPS] = s->last.flops;
     s->span = fmax(tri__clock() - s->told_at, 1e-9);
     s->told[TRI_TOLD_LOADER] = s->waited / s->span;
-    s->told[TRI_TOLD_COMM] = (wait - idle) / s->span;
-    s->told[TRI_TOLD_IDLE] = idle / s->span;
+    s->told[TRI_TOLD_COMM] = (wait - idle) / s->span, s->told[TRI_TOLD_IDLE] = idle / s->span;
     tri__session_tell_from_now(s);
 }
 
@@ -53,11 +51,8 @@ static const double *sums_of(const tri_session *s) {
 
 void tri__session_hear(tri_session *s) {
     const double *sum = sums_of(s), n = tri__mesh_world(&s->place.mesh);
-    s->stopping = sum[TRI_TOLD_STOP] > 0;
-    s->last.flops = sum[TRI_TOLD_FLOPS];
-    s->loading = sum[TRI_TOLD_LOADER] / n;
-    s->comm = sum[TRI_TOLD_COMM] / n;
-    s->idle = sum[TRI_TOLD_IDLE] / n;
+    s->stopping = sum[TRI_TOLD_STOP] > 0, s->last.flops = sum[TRI_TOLD_FLOPS];
+    s->loading = sum[TRI_TOLD_LOADER] / n, s->comm = sum[TRI_TOLD_COMM] / n, s->idle = sum[TRI_TOLD_IDLE] / n;
 }
 
 int tri__session_stopping(const tri_session *s) { return s->control < 0 ? is_asked(s) : s->stopping; }

@@ -8,9 +8,8 @@
 static void say_threshold(const tri_session *s, const tri_decision_fit *fit) {
     const char *asked = s->settings->threshold, *label = s->preprocess->label[s->positive];
     if (!fit->decision.has_threshold)
-        tri__say(&s->log, TRI_LOG_WARN,
-                 "--threshold %s: no validation row is of the positive label, %s: there is no threshold, and the "
-                 "likeliest class is predicted", asked, label);
+        tri__say(&s->log, TRI_LOG_WARN, "--threshold %s: no validation row is of the positive label, %s: there is no "
+                 "threshold, and the likeliest class is predicted", asked, label);
     else if (!fit->reached)
         tri__say(&s->log, TRI_LOG_WARN,
                  "--threshold %s: no threshold has that precision on the %lld validation rows; the highest, %.4f at a "

@@ -10,13 +10,14 @@ typedef enum tri_event_kind {
     TRI_EVENT_REGROUP,     /* after START: the run goes on with the ranks that are left, or with more */
     TRI_EVENT_TRAIN,       /* a step was taken */
     TRI_EVENT_EPOCH,       /* an epoch ended; valid holds its validation, when there was one */
-    TRI_EVENT_SAVE,        /* a checkpoint is about to be saved: a run that resumes from it does not report its steps
-                              again */
+    /* a checkpoint is about to be saved: a run that resumes from it does not report its steps again */
+    TRI_EVENT_SAVE,
     TRI_EVENT_CHECKPOINT,  /* a checkpoint was committed */
     TRI_EVENT_MESSAGE,     /* a log message or warning */
     TRI_EVENT_ROWS,        /* of a prediction or an evaluation: `step` of `steps` rows are done */
-    TRI_EVENT_PROFILE,     /* the recorded steps: facts is train/record/profile.h's object, on every rank; spans only
-                              with --profile, and only the first time */
+    /* the recorded steps: facts is train/record/profile.h's object, on every rank; spans only with --profile, and only
+     * the first time */
+    TRI_EVENT_PROFILE,
     TRI_EVENT_END,
     TRI_EVENT_UNCHANGED    /* instead of all others: the run had already ended; nothing is trained or written */
 } tri_event_kind;
@@ -56,9 +57,9 @@ typedef struct tri_event {
     /* TRAIN */
     double loss, learning_rate, grad_norm, step_seconds, loader_seconds;
     double comm_seconds,
-        idle_seconds;              /* in transfers: moving data, waiting for others. Like loader_seconds, from their
-                                      share of the time between the last step's update and this one's, without
-                                      validation and checkpoints; the mean over ranks */
+        /* in transfers: moving data, waiting for others. Like loader_seconds, from their share of the time between the
+         * last step's update and this one's, without validation and checkpoints; the mean over ranks */
+        idle_seconds;
     double device_seconds;         /* that rank 0's GPU was busy; 0: no GPU */
     int64_t device_bytes;          /* used on that GPU by all ranks that share it */
     int64_t samples, tokens;       /* of the step */
@@ -93,8 +94,8 @@ typedef struct tri_event {
     int64_t n_spans;
     const char *const *classes;    /* [n_classes] of memory */
     int n_classes;
-    double zero, uncertainty;      /* time 0 of the spans on the clock that ranks share (train/record/profile.h); its
-                                      error */
+    /* time 0 of the spans on the clock that ranks share (train/record/profile.h); its error */
+    double zero, uncertainty;
     int machine;                   /* of the job; ranks of one machine share a clock */
     int rank, world;
 } tri_event;

@@ -45,9 +45,7 @@ static tri_json *bad_rows_json(const tri_session *s) {
     return both;
 }
 
-static void add(tri_json *to, const char *key, tri_json *value) {
-    if (value) tri__json_set_new(to, key, value);
-}
+static void add(tri_json *to, const char *key, tri_json *value) { if (value) tri__json_set_new(to, key, value); }
 
 static tri_status emit_start(loop *l) {
     tri_session *s = l->s;
@@ -80,32 +78,19 @@ static tri_status emit_start(loop *l) {
 static int is_scaled(const tri_session *s) { return s->engine.plan.train.scale >= 0; }
 
 static tri_status emit_step(loop *l, double seconds) {
-    const tri_step *last = &l->s->last;
-    if (l->s->lead && seconds > 0)
-        tri__peak_reached(l->s->settings->peaks, l->s->model_flops / seconds, last->flops / seconds, &l->peak);
-    return tri__session_emit(l->s, &(tri_event){.kind = TRI_EVENT_TRAIN,
-                                                .loss = last->loss,
-                                                .learning_rate = last->learning_rate,
-                                                .grad_norm = last->grad_norm,
-                                                .step_seconds = seconds,
-                                                .loader_seconds = l->s->loading * seconds,
-                                                .comm_seconds = l->s->comm * seconds,
-                                                .idle_seconds = l->s->idle * seconds,
-                                                .device_seconds = l->s->worked,
-                                                .device_bytes = l->s->used,
-                                                .samples = last->samples,
-                                                .tokens = last->tokens,
-                                                .flops = last->flops,
-                                                .mfu = l->peak.flops > 0 && seconds > 0
-                                                           ? l->s->model_flops / seconds / l->peak.flops
-                                                           : 0,
-                                                .mem_bytes = last->mem_bytes,
-                                                .experts = l->s->engine.plan.train.experts >= 0,
-                                                .balance_loss = l->s->balance_loss,
-                                                .dropped_tokens = l->s->dropped,
-                                                .loss_scale = is_scaled(l->s) ? l->s->at.scale.scale : 0,
-                                                .skipped_steps = l->s->at.skipped,
-                                                .epochs = l->s->settings->epochs});
+    const tri_session *s = l->s;
+    const tri_step *last = &s->last;
+    if (s->lead && seconds > 0)
+        tri__peak_reached(s->settings->peaks, s->model_flops / seconds, last->flops / seconds, &l->peak);
+    double mfu = l->peak.flops > 0 && seconds > 0 ? s->model_flops / seconds / l->peak.flops : 0;
+    return tri__session_emit(s, &(tri_event){
+        .kind = TRI_EVENT_TRAIN, .loss = last->loss, .learning_rate = last->learning_rate, .grad_norm = last->grad_norm,
+        .step_seconds = seconds, .loader_seconds = s->loading * seconds, .comm_seconds = s->comm * seconds,
+        .idle_seconds = s->idle * seconds, .device_seconds = s->worked, .device_bytes = s->used,
+        .samples = last->samples, .tokens = last->tokens, .flops = last->flops, .mfu = mfu,
+        .mem_bytes = last->mem_bytes, .experts = s->engine.plan.train.experts >= 0, .balance_loss = s->balance_loss,
+        .dropped_tokens = s->dropped, .loss_scale = is_scaled(s) ? s->at.scale.scale : 0,
+        .skipped_steps = s->at.skipped, .epochs = s->settings->epochs});
 }
 
 /* Advances the checkpoint in flight, if any; with `wait`, until it ends. A failure is logged and the run continues,
@@ -124,9 +109,8 @@ static tri_status finish_save(loop *l, int wait) {
     l->begun_step = -1;
     if (++l->failures > 1)
         return tri__fail(saved.status, "%s; the one before failed too, so the run ends", saved.words);
-    tri__say(&s->log, TRI_LOG_WARN,
-             "%s; older checkpoints are as they were. The run goes on, and ends if the next one fails too",
-             saved.words);
+    tri__say(&s->log, TRI_LOG_WARN, "%s; older checkpoints are as they were. The run goes on, and ends if the next one "
+             "fails too", saved.words);
     return TRI_OK;
 }
 
@@ -194,11 +178,6 @@ static tri_status validate(loop *l, int *best) {
     return s->best_figures ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* The mean loss of the epoch so far; NaN when every step was skipped. */
-static double epoch_loss(const tri_session *s) {
-    return s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN;
-}
-
 /* NULL: the loss. */
 static const char *best_by(const tri_session *s) {
     return s->settings->best_by == TRI_BEST_LOSS ? NULL : tri__best_name((tri_best_by)s->settings->best_by);
@@ -207,30 +186,21 @@ static const char *best_by(const tri_session *s) {
 /* Validation, the epoch's event, the best model. At the end of an epoch and of the run. */
 static tri_status end_epoch(loop *l, int last) {
     tri_session *s = l->s;
-    int64_t epoch = (s->at.step + s->batches - 1) / s->batches;
+    int64_t epoch = (s->at.step + s->batches - 1) / s->batches, every = s->settings->save_every;
+    double mean = s->at.weight_sum > 0 ? s->at.loss_sum / s->at.weight_sum : NAN; /* NaN: every step was skipped */
     int best = 0;
     if (s->valid) TRI_TRY(validate(l, &best));
-    TRI_TRY(tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_EPOCH,
-                                              .epoch_index = epoch,
-                                              .epochs = s->settings->epochs,
-                                              .train_loss = epoch_loss(s),
-                                              .valid = l->has_valid ? &l->valid : NULL,
-                                              .probs = l->probs,
-                                              .labels = s->valid ? s->valid->labels : NULL,
-                                              .decision = s->valid ? s->decision : NULL,
-                                              .rows = s->valid ? s->valid->row : NULL,
-                                              .seconds = tri__clock() - l->epoch_begin,
-                                              .best = best,
-                                              .best_by = best_by(s)}));
+    TRI_TRY(tri__session_emit(s, &(tri_event){
+        .kind = TRI_EVENT_EPOCH, .epoch_index = epoch, .epochs = s->settings->epochs, .train_loss = mean,
+        .valid = l->has_valid ? &l->valid : NULL, .probs = l->probs, .labels = s->valid ? s->valid->labels : NULL,
+        .decision = s->valid ? s->decision : NULL, .rows = s->valid ? s->valid->row : NULL,
+        .seconds = tri__clock() - l->epoch_begin, .best = best, .best_by = best_by(s)}));
     if (tri__session_ends_early(s)) say_early(s);
     free(l->probs);
     l->probs = NULL;
     if (s->at.batch == 0) s->at.loss_sum = s->at.weight_sum = 0;
     l->epoch_begin = tri__clock();
-    int64_t every = s->settings->save_every;
-    if (every == 0) return TRI_OK;
-    if (best || last || epoch % every == 0) TRI_TRY(save(l));
-    return TRI_OK;
+    return every && (best || last || epoch % every == 0) ? save(l) : TRI_OK;
 }
 
 /* After a step: the end of an epoch, checkpoints that are due, the end of the run. */
@@ -271,8 +241,7 @@ static tri_status one_step(loop *l) {
 /* The last step is in the state that the run goes on from, and its end is not. */
 static tri_status end_again(loop *l) {
     tri_session *s = l->s;
-    int due = s->at.step % s->settings->log_every == 0 || s->at.step == s->steps;
-    if (due) TRI_TRY(emit_step(l, 0));
+    if (s->at.step % s->settings->log_every == 0 || s->at.step == s->steps) TRI_TRY(emit_step(l, 0));
     TRI_TRY(end_step(l));
     s->pending = 0;
     return tri__session_keep_done(s);
@@ -291,25 +260,22 @@ static tri_status stop_here(loop *l) {
     tri_session *s = l->s;
     int off = s->settings->save_every == 0 && s->settings->save_steps == 0, fresh = s->at.step == l->first_step;
     if (!off && !fresh) TRI_TRY(save_last(l));
+    const char *kept = off           ? "nothing is saved, since --save-every is 0"
+                       : !s->at.step ? "nothing was trained yet; run again to begin"
+                                     : "its state is saved; run again to continue";
     return tri__fail(TRI_STOPPED, "stopped at step %lld of %lld (%s); %s", (long long)s->at.step, (long long)s->steps,
-                     tri__stop_text(s->stop, (char[32]){0}),
-                     off             ? "nothing is saved, since --save-every is 0"
-                     : !s->at.step   ? "nothing was trained yet; run again to begin"
-                                     : "its state is saved; run again to continue");
-}
-
-/* Ranks wait to join: what is not kept in memory is saved, and all leave. */
-static tri_status regroup(loop *l) {
-    tri_session *s = l->s;
-    if (!s->kept && s->at.step != l->first_step) TRI_TRY(save_last(l));
-    s->place.world->regroups = 1;
-    return tri__fail(TRI_STOPPED, "ranks join at step %lld", (long long)s->at.step);
+                     tri__stop_text(s->stop, (char[32]){0}), kept);
 }
 
 static tri_status leave(loop *l) {
+    tri_session *s = l->s;
     int ends;
-    TRI_TRY(tri__session_ends(l->s, &ends));
-    return ends ? stop_here(l) : regroup(l);
+    TRI_TRY(tri__session_ends(s, &ends));
+    if (ends) return stop_here(l);
+    /* Ranks wait to join: what is not kept in memory is saved, and all leave. */
+    if (!s->kept && s->at.step != l->first_step) TRI_TRY(save_last(l));
+    s->place.world->regroups = 1;
+    return tri__fail(TRI_STOPPED, "ranks join at step %lld", (long long)s->at.step);
 }
 
 /* Numbers are not finite: the weights are still those of the last good step, and are saved unless checkpoints are
@@ -393,19 +359,16 @@ static tri_status look_for_end(const tri_session *s, int *ended) {
     TRI_TRY(find_summary(s, &summary, ended));
     if (!*ended) return TRI_OK;
     if (tri__session_ends_early(s))
-        tri__say(&s->log, TRI_LOG_INFO,
-                 "it ended early at step %lld of %lld, after %lld validations without a better one: nothing is "
-                 "trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, --resume never "
-                 "begins anew", (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
+        tri__say(&s->log, TRI_LOG_INFO, "it ended early at step %lld of %lld, after %lld validations without a better "
+                 "one: nothing is trained, and the folder stays as it is. A higher --early-stopping, or 0, goes on, "
+                 "--resume never begins anew", (long long)s->at.step, (long long)s->steps, (long long)s->at.not_better);
     else if (tri__session_ends_here(s))
-        tri__say(&s->log, TRI_LOG_INFO,
-                 "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, and the folder stays "
-                 "as it is. A higher --until-epoch, or none, goes on",
-                 (long long)s->at.step, (long long)s->steps, (long long)s->settings->until_epoch);
+        tri__say(&s->log, TRI_LOG_INFO, "%lld of %lld steps were taken before, up to epoch %lld: nothing is trained, "
+                 "and the folder stays as it is. A higher --until-epoch, or none, goes on", (long long)s->at.step,
+                 (long long)s->steps, (long long)s->settings->until_epoch);
     else
-        tri__say(&s->log, TRI_LOG_INFO,
-                 "all %lld steps were taken before: nothing is trained, and the folder stays as it is. A higher "
-                 "--epochs or --max-steps goes on, --resume never begins anew", (long long)s->at.step);
+        tri__say(&s->log, TRI_LOG_INFO, "all %lld steps were taken before: nothing is trained, and the folder stays as "
+                 "it is. A higher --epochs or --max-steps goes on, --resume never begins anew", (long long)s->at.step);
     return tri__session_emit(s, &(tri_event){.kind = TRI_EVENT_UNCHANGED, .facts = summary, .text = s->from});
 }
 

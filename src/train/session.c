@@ -17,11 +17,9 @@
 
 tri_status tri__session_emit(const tri_session *session, tri_event *event) {
     event->time = tri__clock_wall();
-    event->step = session->at.step;
-    event->steps = session->steps;
+    event->step = session->at.step, event->steps = session->steps;
     event->epoch = session->batches ? (double)session->at.step / (double)session->batches : 0;
-    event->rank = session->place.rank;
-    event->world = tri__mesh_world(&session->place.mesh);
+    event->rank = session->place.rank, event->world = tri__mesh_world(&session->place.mesh);
     return session->sink.emit ? session->sink.emit(session->sink.context, event) : TRI_OK;
 }
 
@@ -68,9 +66,8 @@ static tri_status find_tables(const tri_session *s, tri_data_files *files) {
 /* Warns once about a warm-up longer than the run. With --max-steps the check of options has warned already. */
 static void say_warmup(tri_session *s, int64_t steps) {
     const tri_settings *set = s->settings;
-    int known = set->max_steps && set->max_steps <= steps;
     tri_rates rates = tri__rates(set, steps);
-    if (!s->lead || s->warmup_said || known || rates.warmup < steps) return;
+    if (!s->lead || s->warmup_said || (set->max_steps && set->max_steps <= steps) || rates.warmup < steps) return;
     s->warmup_said = 1;
     tri__say(&s->log, TRI_LOG_WARN, TRI_WARMUP_WORDS, (long long)rates.warmup, (long long)steps,
              tri__learning_rate(&rates, steps - 1), set->lr);
@@ -87,8 +84,7 @@ static tri_status resolve_weights(tri_session *s, const tri_inputs *inputs) {
     tri_reals weights;
     if (!s->settings->model.class_weights.word) return TRI_OK;
     TRI_TRY(tri__inputs_balance(inputs, s->preprocess, s->train, &weights));
-    s->resolved = *s->settings;
-    s->resolved.model.class_weights = weights;
+    s->resolved = *s->settings, s->resolved.model.class_weights = weights;
     s->settings = &s->resolved;
     return TRI_OK;
 }
@@ -111,9 +107,8 @@ static tri_status load_tables(void *context) {
     const tri_log *log = s->place.rank ? NULL : &s->log; /* it is said once */
     if (s->parts) return tri__unseen_say(s->valid->unseen, "the rows for validation", s->preprocess, 1, log);
     if (!validates(s, &files)) {
-        tri__say(&s->log, TRI_LOG_WARN,
-                 "no validation table next to the training data: no validation, no best model (--split takes rows of "
-                 "the table for it)");
+        tri__say(&s->log, TRI_LOG_WARN, "no validation table next to the training data: no validation, no best model "
+                 "(--split takes rows of the table for it)");
         return tri__session_check_decision(s);
     }
     TRI_TRY(tri__inputs_open(&inputs, files.valid, s->preprocess, 1, &s->valid));
@@ -159,17 +154,15 @@ static tri_status open_engine(tri_session *s) {
     TRI_TRY(tri__engine_agree(&s->engine, set, s->train->digest));
     s->control = tri__exec_control_of(s->engine.plan.train.program);
     if (s->lead && set->sync_every > 1 && !s->engine.plan.train.copies)
-        tri__say(&s->log, TRI_LOG_WARN,
-                 "--sync-every %lld: one copy of the model is left, with none to synchronise with: it takes plain "
-                 "steps until others join", (long long)set->sync_every);
+        tri__say(&s->log, TRI_LOG_WARN, "--sync-every %lld: one copy of the model is left, with none to synchronise "
+                 "with: it takes plain steps until others join", (long long)set->sync_every);
     if (s->lead) tri__coding_say(&s->engine.in, &s->programs.of[TRI_TRAIN], &s->log);
     if (s->lead) tri__products_say(&s->engine.in, s->engine.device, &s->log);
     if (s->lead) tri__context_say(&s->engine.context_form, &s->engine.in, &s->log);
     if (s->lead) TRI_TRY(tri__staging_say(set, &s->engine.in, &s->programs.of[TRI_TRAIN], NULL, &s->log));
     if (s->lead && s->engine.in.average != TRI_AVERAGE_NONE)
-        tri__say(&s->log, TRI_LOG_INFO,
-                 "averaged weights (%s): validation and checkpoints are of them, training goes on with its own",
-                 set->average_weights);
+        tri__say(&s->log, TRI_LOG_INFO, "averaged weights (%s): validation and checkpoints are of them, training goes "
+                 "on with its own", set->average_weights);
     if (s->lead && s->engine.device->is_stub)
         tri__say(&s->log, TRI_LOG_WARN, "--device %s computes nothing: weights stay as they are", set->device);
     TRI_TRY(tri__engine_bind(&s->engine, set->output_dir));
@@ -229,15 +222,10 @@ tri_status tri__session_open(const tri_settings *settings, tri_world *world, con
     TRI_TRY(tri__place_make(settings, world, 1, 0, &place));
     TRI_OWNED(session_drop) tri_session *s = NULL;
     TRI_TRY(TRI_NEW(s, 1, "a session"));
-    s->settings = settings;
-    s->place = place;
-    s->stop = stop;
-    s->lead = place.rank == 0;
-    s->lock = -1;
-    s->began = tri__clock_wall();
-    s->at = (tri_position){.best = NAN, .best_step = -1, .scale = tri__loss_scale_start()};
+    *s = (tri_session){.settings = settings, .place = place, .stop = stop, .lead = place.rank == 0, .lock = -1,
+                       .began = tri__clock_wall(), .log = {.say = say, .context = s},
+                       .at = {.best = NAN, .best_step = -1, .scale = tri__loss_scale_start()}};
     if (sink) s->sink = *sink;
-    s->log = (tri_log){.say = say, .context = s};
     TRI_TRY(open_all(s));
     s->opened = tri__clock();
     tri__session_tell_from_now(s);
@@ -263,12 +251,8 @@ void tri_session_close(tri_session *s) {
     tri__dataset_close(s->valid);
     tri__preprocess_free(s->preprocess);
     tri__assets_close(&s->assets);
-    tri__json_decref(s->best_figures);
-    tri__json_decref(s->decision);
-    tri__json_decref(s->trained);
-    tri__json_decref(s->reference);
-    tri__json_decref(s->answers);
-    tri__json_decref(s->parts);
+    tri_json *const facts[] = {s->best_figures, s->decision, s->trained, s->reference, s->answers, s->parts};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) tri__json_decref(facts[i]);
     free(s->feed);
     if (s->lock >= 0) close(s->lock);
     if (s->settings == &s->resolved) free(s->resolved.model.class_weights.at);
@@ -384,11 +368,9 @@ static tri_status not_finite(tri_session *s, const char *what, double value) {
     if (s->place.world) snprintf(rank, sizeof rank, ", on rank %d", s->place.rank);
     if (at >= 0) {
         int unit = p->instr[at].unit;
-        snprintf(words + used, sizeof words - (size_t)used,
-                 "; the first bad tensor is %s (operation %s%s%s%s). Weights keep their last good values; try a "
-                 "smaller --lr or more "
-                 "--warmup-steps, or look at this batch's numbers",
-                 p->slot[slot].name, tri__instr_row(&p->instr[at])->name, unit >= 0 ? " of " : "",
+        snprintf(words + used, sizeof words - (size_t)used, "; the first bad tensor is %s (operation %s%s%s%s). "
+                 "Weights keep their last good values; try a smaller --lr or more --warmup-steps, or look at this "
+                 "batch's numbers", p->slot[slot].name, tri__instr_row(&p->instr[at])->name, unit >= 0 ? " of " : "",
                  unit >= 0 ? p->unit[unit] : "", rank);
     }
     int found = at < 0 ? FOUND_NOTHING : receives(&p->instr[at]) ? FOUND_RECEIVED : FOUND_COMPUTED;
@@ -419,8 +401,7 @@ static tri_status forward_backward(tri_session *s, double *loss) {
     const tri_planned *planned = &s->engine.plan.train;
     TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, tri__session_first(s), planned->waited,
                           (uint32_t)s->at.step + 1, s->feed, s->times));
-    if (!loss && tri__exec_runs_on(s->engine.exec))
-        return TRI_OK; /* checked after the update, which then changed nothing */
+    if (!loss && tri__exec_runs_on(s->engine.exec)) return TRI_OK; /* checked after the update, which changed nothing */
     TRI_TRY(read_loss(s));
     if (loss) *loss = s->last.loss;
     return isfinite(s->last.loss) || scaled(s) ? TRI_OK : not_finite(s, "loss", s->last.loss);
@@ -433,13 +414,11 @@ static tri_status adapt_scale(tri_session *s, int applied) {
     float before = s->at.scale.scale;
     TRI_TRY(tri__loss_scale_next(&s->at.scale, applied));
     const tri_optimizing *how = &s->engine.in.optimizer;
-    s->at.skipped += !applied;
-    if (!applied)
-        s->at.skipped_variance += tri__variance_steps(how, s->at.step + 1) - tri__variance_steps(how, s->at.step);
-    if (!applied)
-        tri__say(&s->log, TRI_LOG_WARN,
-                 "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, the next scale is %g",
-                 (long long)s->at.step + 1, (double)before, (double)s->at.scale.scale);
+    if (applied) return TRI_OK;
+    s->at.skipped++;
+    s->at.skipped_variance += tri__variance_steps(how, s->at.step + 1) - tri__variance_steps(how, s->at.step);
+    tri__say(&s->log, TRI_LOG_WARN, "step %lld: gradients overflow at a loss scale of %g: weights stay as they are, "
+             "the next scale is %g", (long long)s->at.step + 1, (double)before, (double)s->at.scale.scale);
     return TRI_OK;
 }
 
@@ -481,11 +460,10 @@ static tri_status update(tri_session *s) {
     s->last.learning_rate = tri__session_rate(s);
     for (int i = 0; i < TRI_HYPERS; i++) s->hyper[i] = (float)hyper(s, planned->hyper[i]);
     s->average = (float)tri__session_average(s);
-    int end = planned->program->n_instrs;
     TRI_TRY(tri__session_keep_end(s));
     tri__session_tell(s);
-    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, end, (uint32_t)s->at.step + 1, s->feed,
-                          s->times));
+    TRI_TRY(tri__exec_run(s->engine.exec, s->engine.train, planned->update, planned->program->n_instrs,
+                          (uint32_t)s->at.step + 1, s->feed, s->times));
     TRI_TRY(read_loss(s));
     tri__session_hear(s);
     s->worked = tri__exec_worked(s->engine.exec);
@@ -502,11 +480,9 @@ static tri_status update(tri_session *s) {
         s->at.weight_sum += s->batch->weight;
     }
     s->at.step++;
-    s->at.batch = s->batch->index + 1;
-    s->at.epoch = s->batch->epoch;
+    s->at.batch = s->batch->index + 1, s->at.epoch = s->batch->epoch;
     if (s->at.batch == s->batches) s->at.epoch++, s->at.batch = 0;
-    s->last.step = s->at.step;
-    s->last.epoch = (double)s->at.step / (double)s->batches;
+    s->last.step = s->at.step, s->last.epoch = (double)s->at.step / (double)s->batches;
     s->batch = NULL;
     TRI_TRY(tri__session_keep(s));
     int64_t every = s->settings->check_replicas;

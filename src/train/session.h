@@ -55,18 +55,19 @@ struct tri_session {
     double began;                     /* seconds since 1970: this run, or the one it continues */
     double opened;                    /* tri__clock() when this process had opened it */
     tri_json *best_figures;             /* of the best validation; NULL: none yet */
-    tri_json *decision;                 /* fitted to the last validation (score/decision.h); NULL: none; only on the
-                                           lead, unless the run was resumed */
+    /* fitted to the last validation (score/decision.h); NULL: none; only on the lead, unless the run was resumed */
+    tri_json *decision;
     tri_json *trained;                  /* tri__trained_json, for checkpoints; only on the lead */
-    tri_json *reference, *answers;      /* likewise tri__reference_fit; tri__answers_fit of the last validation, NULL:
-                                           none yet */
+    /* likewise tri__reference_fit; tri__answers_fit of the last validation, NULL: none yet */
+    tri_json *reference, *answers;
     tri_saver *saver;
     void *kept;                       /* this rank's area of replicated state (checkpoint/memory.h); NULL: none */
     int64_t keeping;                  /* the step of which a copy is in flight to it; 0: none */
     int to_post;                      /* 1: that copy is not posted yet */
     struct tri_held_peers *held_peers; /* its copy on another machine (held.h); NULL: there is one machine */
-    int pending;                      /* 1: it continues from replicated state, and the last step's end (its event,
-                                         validation, checkpoint) is to be done again */
+    /* 1: it continues from replicated state, and the last step's end (its event, validation, checkpoint) is to be done
+     * again */
+    int pending;
     /* the current batch */
     const tri_batch *batch;
     double inv;                       /* 1 / sum of its label weights */
@@ -78,9 +79,9 @@ struct tri_session {
     tri_step last;
     double model_flops;               /* nominal, of the global batch (engine/cost/mfu.h); only on the lead */
     double waited;                    /* seconds that this rank waited for the batch */
-    double loading, comm, idle;       /* shares of the time since the last step's control, without validation and
-                                         checkpoints, mean over ranks: waiting for the batch, and in transfers moving
-                                         data and waiting for others */
+    /* shares of the time since the last step's control, without validation and checkpoints, mean over ranks: waiting
+     * for the batch, and in transfers moving data and waiting for others */
+    double loading, comm, idle;
     int control; /* the control's instruction in the training program; -1: one rank */
     double told[TRI_TOLD_COUNT];      /* this rank's last control record */
     double told_at, span;             /* its time, on tri__clock; seconds since the previous one */

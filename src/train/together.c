@@ -57,10 +57,9 @@ static tri_status see_token(const tri_world *world, const char *folder, int32_t 
         if (tri__clock() > end) break;
     }
     const char *first = tri__world_host(world, 0), *here = tri__world_host(world, world->rank);
-    return tri__fail(TRI_IO,
-                     "the run folder %s is not shared: rank %d on %s does not see what rank 0 on %s writes there. "
-                     "--output-dir must be on a file system that all machines mount at the same path",
-                     folder, world->rank, here ? here : "its machine", first ? first : "its machine");
+    return tri__fail(TRI_IO, "the run folder %s is not shared: rank %d on %s does not see what rank 0 on %s writes "
+                     "there. --output-dir must be on a file system that all machines mount at the same path", folder,
+                     world->rank, here ? here : "its machine", first ? first : "its machine");
 }
 
 static void set(report *out, tri_status status) {

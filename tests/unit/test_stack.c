@@ -140,16 +140,6 @@ static void close_fixture(fixture *x) {
     free(x->outputs);
 }
 
-typedef struct adding {
-    tri_features *features;
-    tri_matrix to;
-} adding;
-
-static tri_status add_row(void *context, const tri_stack_row *row) {
-    adding *a = context;
-    return tri__features_add(a->features, row, &a->to);
-}
-
 static int ascending(const void *a, const void *b) {
     float x = *(const float *)a, y = *(const float *)b;
     return (x > y) - (x < y);
@@ -161,26 +151,27 @@ TEST(test_terms_equal_scikit_learns) {
     open_fixture(&x);
     assert_int_equal(tri__features_open(x.preprocess, &x.tokenizer, 1, &f), TRI_OK);
     assert_int_equal(tri__features_fit(&f, x.data, x.outputs), TRI_OK);
-    adding a = {.features = &f};
-    assert_int_equal(tri__features_rows(&f, x.data, x.outputs, add_row, &a), TRI_OK);
+    tri_matrix to = {0};
+    f.to = &to;
+    assert_int_equal(tri__features_rows(&f, x.data, x.outputs, tri__features_add, &f), TRI_OK);
     const tri_json *want = tri__json_get(x.texts, "values");
-    assert_int_equal(a.to.n, tri__json_size(want));
-    for (int64_t i = 0; i < a.to.n; i++) {
+    assert_int_equal(to.n, tri__json_size(want));
+    for (int64_t i = 0; i < to.n; i++) {
         const tri_json *row = tri__json_at(want, (size_t)i);
-        int64_t first = a.to.start[i], n = a.to.start[i + 1] - first;
+        int64_t first = to.start[i], n = to.start[i + 1] - first;
         assert_int_equal(n, tri__json_size(row));
-        qsort(a.to.value + first, (size_t)n, sizeof(float), ascending);
-        for (int64_t k = 0; k < n; k++) assert_true(fabs((double)a.to.value[first + k] - at(row, k)) < 1e-6);
+        qsort(to.value + first, (size_t)n, sizeof(float), ascending);
+        for (int64_t k = 0; k < n; k++) assert_true(fabs((double)to.value[first + k] - at(row, k)) < 1e-6);
     }
-    for (int d = 0; d < a.to.n_dense; d++) { /* standardised */
+    for (int d = 0; d < to.n_dense; d++) { /* standardised */
         double sum = 0, squares = 0;
-        for (int64_t i = 0; i < a.to.n; i++) {
-            double value = (double)a.to.dense[i * a.to.n_dense + d];
+        for (int64_t i = 0; i < to.n; i++) {
+            double value = (double)to.dense[i * to.n_dense + d];
             sum += value, squares += value * value;
         }
-        assert_true(fabs(sum / (double)a.to.n) < 1e-5 && fabs(squares / (double)a.to.n - 1) < 1e-4);
+        assert_true(fabs(sum / (double)to.n) < 1e-5 && fabs(squares / (double)to.n - 1) < 1e-4);
     }
-    tri__matrix_free(&a.to);
+    tri__matrix_free(&to);
     tri__features_free(&f);
     close_fixture(&x);
 }

@@ -30,7 +30,7 @@ typedef struct job {
     int width;              /* of an answer */
     float *outputs[2];      /* [n, width] of the rows */
     tri_features features;
-    tri_matrix rows[2], *filled;
+    tri_matrix rows[2];
     candidate of[CANDIDATES];
     tri_xgboost xgboost;
 } job;
@@ -80,8 +80,8 @@ static int by_row(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Adds what a run says of a table, or of the rows that its division has for validation, to the outputs of data[which],
- * of which *n have come. Numbers become those that the whole run's model learns. */
+/* Adds what a run says of a table, or of the rows that its division has for validation, to `out` [of data[which]], of
+ * which *n have come. Numbers become those that the whole run's model learns. */
 static tri_status predict(const job *j, const char *run, int which, int is_part, placed *out, int64_t *n) {
     TRI_OWNED(tri__predictions_free) tri_predictions made = {0};
     tri_settings s = ask(j, run);
@@ -92,7 +92,7 @@ static tri_status predict(const job *j, const char *run, int which, int is_part,
     if (*n + made.n > j->data[which]->n)
         return tri__fail(TRI_DATA, "%s: labels that cannot be read, or it changed", s.data_path);
     for (int64_t i = 0; i < made.n; i++, ++*n) {
-        out[*n] = (placed){made.row ? made.row[i] : i, j->outputs[which] + *n * j->width};
+        out[*n].row = made.row ? made.row[i] : i;
         for (int c = 0; c < j->width; c++) {
             float p = made.probs[i * j->width + c];
             out[*n].outputs[c] = target ? (float)tri__column_transform(target, (double)p) : p;
@@ -105,10 +105,11 @@ static tri_status predict(const job *j, const char *run, int which, int is_part,
 static tri_status find_outputs(job *j, int which, int folds, const char *folder) {
     int64_t all = j->data[which]->n, n = 0;
     TRI_OWNED(tri__free_at) placed *order = NULL;
-    TRI_OWNED(tri__free_at) float *sorted = NULL;
+    TRI_OWNED(tri__free_at) float *said = NULL;
     TRI_TRY(TRI_NEW(order, all + 1, "outputs"));
     TRI_TRY(TRI_NEW(j->outputs[which], all * j->width + 1, "outputs"));
-    TRI_TRY(TRI_NEW(sorted, all * j->width + 1, "outputs"));
+    TRI_TRY(TRI_NEW(said, all * j->width + 1, "outputs"));
+    for (int64_t i = 0; i < all; i++) order[i].outputs = said + i * j->width;
     for (int f = 0; f < folds; f++) {
         TRI_PATH(run, folder, which ? "" : TRI_TEXT(32, "fold-%d", f + 1));
         TRI_TRY(predict(j, run, which, !which || j->fitted.valid, order, &n));
@@ -117,24 +118,17 @@ static tri_status find_outputs(job *j, int which, int folds, const char *folder)
         return tri__fail(TRI_DATA, "%s: outputs for %lld of %lld rows: the data changed meanwhile, or has labels that "
                          "cannot be read", folder, (long long)n, (long long)all);
     qsort(order, (size_t)all, sizeof *order, by_row);
-    size_t bytes = (size_t)j->width * sizeof *sorted;
-    for (int64_t i = 0; i < all; i++) memcpy(sorted + i * j->width, order[i].outputs, bytes);
-    memcpy(j->outputs[which], sorted, (size_t)all * bytes);
+    size_t bytes = (size_t)j->width * sizeof *said;
+    for (int64_t i = 0; i < all; i++) memcpy(j->outputs[which] + i * j->width, order[i].outputs, bytes);
     return TRI_OK;
 }
 
 /* ---- features ---- */
 
-/* tri_features_each */
-static tri_status add_row(void *context, const tri_stack_row *row) {
-    job *j = context;
-    return tri__features_add(&j->features, row, j->filled);
-}
-
 static tri_status fill(job *j, int which) {
     const tri_dataset *data = j->data[which];
     const tri_reals *by_class = &j->whole.settings.model.class_weights;
-    tri_matrix *x = j->filled = &j->rows[which];
+    tri_matrix *x = j->features.to = &j->rows[which];
     TRI_TRY(TRI_NEW(x->y, data->n + 1, "features"));
     TRI_TRY(TRI_NEW(x->weight, data->n + 1, "features"));
     for (int64_t i = 0; i < data->n; i++) {
@@ -143,7 +137,7 @@ static tri_status fill(job *j, int which) {
         x->y[i] = is_there ? y : 0;
         x->weight[i] = is_there ? (float)tri__row_weight(data, by_class->n ? by_class->at : NULL, i) : 0;
     }
-    return tri__features_rows(&j->features, data, j->outputs[which], add_row, j);
+    return tri__features_rows(&j->features, data, j->outputs[which], tri__features_add, &j->features);
 }
 
 /* ---- candidates ---- */
@@ -199,40 +193,29 @@ static tri_status consider(job *j, candidate *c, tri_json *file, double *least) 
     return TRI_OK;
 }
 
-/* From the strongest penalty on: each fit begins where the last one ended. */
-static tri_status try_linear(job *j, candidate *c) {
-    static const double penalties[] = {300, 30, 3, 0.3, 0.03};
+/* Linear heads by penalty, from the strongest on: each fit begins where the last one ended. Trees by depth. */
+static tri_status try_kind(job *j, int kind) {
+    static const double of[CANDIDATES][5] = {[LINEAR] = {300, 30, 3, 0.3, 0.03}, [TREES] = {3, 6}};
     const tri_features *f = &j->features;
     TRI_OWNED(tri__free_at) double *at = NULL;
     double least = INFINITY;
     tri_linear_head m = {.n_features = tri__features_count(f), .n_outputs = f->n_outputs};
     TRI_TRY(TRI_NEW(at, ((int64_t)m.n_features + 1) * m.n_outputs, "a linear head"));
     m.at = at;
-    for (size_t i = 0; i < sizeof penalties / sizeof *penalties; i++) {
-        TRI_TRY(tri__linear_fit(&m, &j->rows[0], penalties[i]));
-        tri_json *file = tri__stack_json(f, &m, NULL);
-        tri__json_set_new(file, "penalty", tri__json_real(penalties[i]));
-        TRI_TRY(consider(j, c, file, &least));
-    }
-    return TRI_OK;
-}
-
-static tri_status try_trees(job *j, candidate *c) {
-    static const int depths[] = {3, 6};
-    double least = INFINITY;
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        TRI_OWNED(tri__json_drop) tri_json *model = NULL;
-        TRI_TRY(tri__xgboost_train(&j->xgboost, &j->rows[0], &j->rows[1], tri__features_of_trees(&j->features),
-                                   depths[i], &model));
-        tri_json *file = tri__stack_json(&j->features, NULL, model);
-        tri__json_set_new(file, "xgboost", tri__json_string(j->xgboost.version));
-        TRI_TRY(consider(j, c, file, &least));
+    for (int i = 0; i < 5 && of[kind][i] > 0; i++) {
+        TRI_OWNED(tri__json_drop) tri_json *trees = NULL;
+        TRI_TRY(kind == LINEAR ? tri__linear_fit(&m, &j->rows[0], of[kind][i])
+                               : tri__xgboost_train(&j->xgboost, &j->rows[0], &j->rows[1], tri__features_of_trees(f),
+                                                    (int)of[kind][i], &trees));
+        tri_json *file = tri__stack_json(f, trees ? NULL : &m, trees);
+        if (trees) tri__json_set_new(file, "xgboost", tri__json_string(j->xgboost.version));
+        else tri__json_set_new(file, "penalty", tri__json_real(of[kind][i]));
+        TRI_TRY(consider(j, &j->of[kind], file, &least));
     }
     return TRI_OK;
 }
 
 static tri_status try_heads(job *j) {
-    static tri_status (*const tries[CANDIDATES])(job *j, candidate *c) = {NULL, try_linear, try_trees};
     int kind = j->asked->stack, asks[CANDIDATES] = {1, kind != TRI_STACK_TREES, kind != TRI_STACK_LINEAR};
     tri_status there = asks[TREES] ? tri__xgboost_open(&j->xgboost) : TRI_OK;
     if (there != TRI_OK && (kind == TRI_STACK_TREES || there != TRI_USAGE)) return there;
@@ -244,7 +227,7 @@ static tri_status try_heads(job *j) {
         j->of[c].figure = NAN;
         if (!asks[c]) continue;
         TRI_TRY(tri__stop_check_kept(j->log->stop, "heads are compared"));
-        if (tries[c]) TRI_TRY(tries[c](j, &j->of[c]));
+        if (c != ALONE) TRI_TRY(try_kind(j, c));
         TRI_TRY(judge(j, &j->of[c]));
     }
     return TRI_OK;

@@ -7,20 +7,20 @@
 
 /* A rank's measured figures, which ranks gather. */
 typedef struct taken {
-    double allocated, held, max_rss, device; /* bytes */
-    double loading, moving, waiting;         /* shares of the time of all steps */
+    double bytes[4], share[3];               /* as below; shares are of the time of all steps */
     tri_transfer_time transfer[TRI_COLLECTIVE_COUNT]; /* of all recorded steps */
 } taken;
+static const char *const bytes[] = {"allocated_bytes", "held_bytes", "max_rss_bytes", "device_bytes"};
+static const char *const shares[] = {"loader_share", "comm_share", "idle_share"};
 
 static taken take(const tri_session *s, const tri_recorder *recorder) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    taken own = {.allocated = (double)tri__exec_bytes(s->engine.exec), .held = (double)tri__memory_held(),
-                 .max_rss = (double)usage.ru_maxrss * 1024, .device = (double)s->used};
-    const tri_shares *shares = &recorder->shares;
-    double seconds = shares->seconds > 0 ? shares->seconds : 1;
-    own.loading = shares->loader / seconds, own.moving = shares->transfers / seconds,
-    own.waiting = shares->waiting / seconds;
+    const tri_shares *of = &recorder->shares;
+    double seconds = of->seconds > 0 ? of->seconds : 1;
+    taken own = {.bytes = {(double)tri__exec_bytes(s->engine.exec), (double)tri__memory_held(),
+                           (double)usage.ru_maxrss * 1024, (double)s->used},
+                 .share = {of->loader / seconds, of->transfers / seconds, of->waiting / seconds}};
     memcpy(own.transfer, recorder->transfer, sizeof own.transfer);
     return own;
 }
@@ -41,15 +41,12 @@ static tri_json *transfers_json(const taken *t, double steps) {
 static tri_json *all_json(const tri_session *s, const tri_recorder *recorder, const taken *all) {
     tri_json *ranks = tri__programs_json(s->programs.of, TRI_TRAIN);
     tri__json_each(ranks, rank, one) {
-        tri__json_set_new(one, "allocated_bytes", tri__json_integer((tri_json_int)all[rank].allocated));
-        tri__json_set_new(one, "held_bytes", tri__json_integer((tri_json_int)all[rank].held));
-        tri__json_set_new(one, "max_rss_bytes", tri__json_integer((tri_json_int)all[rank].max_rss));
-        if (all[rank].device > 0)
-            tri__json_set_new(one, "device_bytes", tri__json_integer((tri_json_int)all[rank].device));
-        tri__json_set_new(one, "loader_share", tri__json_real(all[rank].loading));
-        tri__json_set_new(one, "comm_share", tri__json_real(all[rank].moving));
-        tri__json_set_new(one, "idle_share", tri__json_real(all[rank].waiting));
-        if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(&all[rank], (double)recorder->kept));
+        const taken *t = &all[rank];
+        for (int i = 0; i < 4; i++) /* all have it but for the device's */
+            if (i < 3 || t->bytes[i] > 0)
+                tri__json_set_new(one, bytes[i], tri__json_integer((tri_json_int)t->bytes[i]));
+        for (int i = 0; i < 3; i++) tri__json_set_new(one, shares[i], tri__json_real(t->share[i]));
+        if (recorder->kept) tri__json_set_new(one, "transfers", transfers_json(t, (double)recorder->kept));
     }
     return ranks;
 }

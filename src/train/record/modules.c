@@ -38,8 +38,7 @@ void tri__modules_close(tri_modules *m) {
 void tri__modules_add(tri_modules *m, const tri_instr *instr, double flops, double seconds) {
     int unit = m->unit_of[instr->unit < 0 ? 0 : instr->unit + 1];
     tri_module_time *time = &m->time[unit * TRI_OPS_COUNT + (int)tri__op_family(instr->op)];
-    time->flops += flops;
-    time->seconds += seconds;
+    time->flops += flops, time->seconds += seconds;
 }
 
 /* ---- The tree ---- */
@@ -79,8 +78,7 @@ static node put_families(tri_json *list, const tri_module_sums *of, int first, i
         int family = families[f].family;
         for (int u = first; u < end; u++) {
             const tri_module_time *time = &of->time[u * TRI_OPS_COUNT + family];
-            add(&one, &(node){of->parameters[u * TRI_OPS_COUNT + family], time->flops / of->n,
-                              time->seconds / of->n});
+            add(&one, &(node){of->parameters[u * TRI_OPS_COUNT + family], time->flops / of->n, time->seconds / of->n});
         }
         if (is_empty(&one)) continue;
         put(list, families[f].name, &one, NULL);

@@ -20,12 +20,6 @@ int tri__transfer_kind(const tri_instr *post) {
 
 /* ---- Opening ---- */
 
-/* Of a run too short for the usual ones, steps at its end. */
-static void choose_steps(tri_recorder *r, int64_t left) {
-    r->active = left < RECORDED ? left : RECORDED;
-    r->first = left < SKIPPED + RECORDED ? left - r->active : SKIPPED;
-}
-
 /* Each post with its wait. A wait names its post's slots, and no other post of its kinds of steps may own them in
  * between. */
 static tri_status find_partners(tri_recorder *r) {
@@ -61,11 +55,10 @@ static tri_status make_room(tri_recorder *r) {
 
 static tri_status find_live(tri_arena *scratch, void *data) {
     tri_recorder *r = data;
-    size_t bytes = (size_t)r->program->n_instrs * TRI_MEM_COUNT * sizeof *r->live;
+    size_t n = (size_t)r->program->n_instrs * TRI_MEM_COUNT;
     const int64_t *live = tri__program_live(scratch, r->program);
-    r->live = malloc(bytes);
-    if (!r->live) return tri__fail(TRI_RESOURCE, "out of memory for the profile");
-    memcpy(r->live, live, bytes);
+    TRI_TRY(TRI_NEW(r->live, n, "the profile"));
+    memcpy(r->live, live, n * sizeof *live);
     for (int mem = 0; mem < TRI_MEM_COUNT; mem++) r->classes[mem] = tri__mem_name((tri_mem)mem);
     return TRI_OK;
 }
@@ -77,7 +70,11 @@ tri_status tri__recorder_open(tri_recorder *r, const char *text, tri_session *se
     if (text) {
         TRI_TRY(tri__profile_parse(text, &steps));
         r->first = steps.wait + steps.warmup, r->active = steps.active;
-    } else if (tri__exec_can_time(session->engine.exec)) choose_steps(r, session->steps - session->at.step);
+    } else if (tri__exec_can_time(session->engine.exec)) { /* of a run too short for the usual ones, steps at its end */
+        int64_t left = session->steps - session->at.step;
+        r->active = left < RECORDED ? left : RECORDED;
+        r->first = left < SKIPPED + RECORDED ? left - r->active : SKIPPED;
+    }
     TRI_TRY(make_room(r));
     if (r->traced) TRI_TRY(tri__arena_scratch(find_live, r));
     TRI_TRY(tri__modules_open(&r->modules, &session->engine.model, r->program));
@@ -157,8 +154,7 @@ static void add_step(tri_recorder *r) {
     r->last_step = r->session->at.step;
     if (!r->kept++) r->first_step = r->last_step;
     for (int gate = 0; gate < TRI_GATE_COUNT; gate++) r->of_kind[gate] += r->session->feed[0].gates.kind >> gate & 1;
-    r->seconds += r->end - r->begin + r->waited;
-    r->loader += r->waited;
+    r->seconds += r->end - r->begin + r->waited, r->loader += r->waited;
 }
 
 /* ---- Spans ---- */
@@ -224,11 +220,9 @@ static tri_status keep_spans(tri_recorder *r) {
                            .end = r->times[i].end - r->origin, .flops = cost.flops, .bytes = cost.bytes,
                            .step = r->last_step, .mb = instr->mb, .track = track_of(r, instr),
                            .live = &r->live[(int64_t)i * TRI_MEM_COUNT]};
-        if (r->partner[i] >= 0 && !mark_transfer(r, i, span)) whole = 0;
-        if (!span->shape) whole = 0;
+        whole &= (r->partner[i] < 0 || mark_transfer(r, i, span)) && span->shape;
     }
-    return whole ? TRI_OK
-                 : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)r->last_step);
+    return whole ? TRI_OK : tri__fail(TRI_RESOURCE, "no memory for the trace of step %lld", (long long)r->last_step);
 }
 
 /* ---- Telling ---- */
@@ -244,14 +238,10 @@ static tri_status tell(tri_recorder *r) {
     return tri__session_emit(r->session, &(tri_event){.kind = TRI_EVENT_PROFILE, .facts = r->profile});
 }
 
-static int machine_of(const tri_session *session) {
-    const tri_world *world = session->place.world;
-    return world ? world->nodes.node_of[world->rank] : 0;
-}
-
 /* What was recorded, with its spans. */
 static tri_status tell_first(tri_recorder *r) {
     const tri_session *session = r->session;
+    const tri_world *world = session->place.world;
     if (!r->traced && session->place.rank >= TRI_PROFILED_RANKS) return TRI_OK;
     TRI_TRY(tri__profile_json(r, &r->profile));
     if (r->traced)
@@ -259,16 +249,14 @@ static tri_status tell_first(tri_recorder *r) {
                                                         .spans = r->spans, .n_spans = r->n_spans, .classes = r->classes,
                                                         .n_classes = TRI_MEM_COUNT, .zero = r->origin - r->zero,
                                                         .uncertainty = r->clock.uncertainty,
-                                                        .machine = machine_of(session)}));
+                                                        .machine = world ? world->nodes.node_of[world->rank] : 0}));
     return tell(r);
 }
 
 static void add_shares(tri_shares *to, const tri_session *session) {
-    to->steps++;
-    to->seconds += session->span;
-    to->loader += session->told[TRI_TOLD_LOADER] * session->span;
-    to->transfers += session->told[TRI_TOLD_COMM] * session->span;
-    to->waiting += session->told[TRI_TOLD_IDLE] * session->span;
+    const double *told = session->told, span = session->span;
+    to->steps++, to->seconds += span, to->loader += told[TRI_TOLD_LOADER] * span;
+    to->transfers += told[TRI_TOLD_COMM] * span, to->waiting += told[TRI_TOLD_IDLE] * span;
 }
 
 tri_status tri__recorder_after(tri_recorder *r) {

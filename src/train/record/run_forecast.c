@@ -19,13 +19,12 @@ static tri_status predict(tri_arena *arena, void *data) {
     TRI_TRY(tri__staging_hardware(s->settings, arena, &hardware));
     if (hardware.device && strcmp(hardware.device, engine->device->name) != 0) return TRI_USAGE; /* of other plans */
     hardware.ranks_per_node = engine->place.world ? engine->place.world->segment.n : 1;
-    tri_outlook look = {
-        .facts = {.steps = s->steps - s->at.step, .epoch_steps = s->batches, .threads = engine->threads}};
+    tri_outlook look = {.facts = {.steps = s->steps - s->at.step, .epoch_steps = s->batches,
+                                  .threads = engine->threads}};
     tri__outlook_data(arena, s->settings, engine, &s->sampler, job->valid, &look);
     TRI_TRY(tri__outlook_run(s->settings, arena, engine, &s->programs, &hardware, &look, NULL, &out->forecast));
     snprintf(out->hardware, sizeof out->hardware, "%s", hardware.name);
-    out->is_measured = tri__hardware_is_measured(&hardware);
-    out->is_made = 1;
+    out->is_measured = tri__hardware_is_measured(&hardware), out->is_made = 1;
     return TRI_OK;
 }
 

@@ -15,10 +15,8 @@ tri_status tri__stage_clock_open(tri_stage_clock *clock, const tri_session *s) {
     clock->unit_of = calloc((size_t)p->n_units + 1, sizeof *clock->unit_of);
     clock->unit = calloc((size_t)s->engine.model.n_units, sizeof *clock->unit);
     clock->turned = calloc((size_t)p->n_mb, 1);
-    if (!clock->times || !clock->unit_of || !clock->unit || !clock->turned) {
-        tri__stage_clock_close(clock);
+    if (!clock->times || !clock->unit_of || !clock->unit || !clock->turned)
         return tri__fail(TRI_RESOURCE, "out of memory");
-    }
     for (int u = 0; u < p->n_units; u++) clock->unit_of[u] = tri__model_find_unit(&s->engine.model, p->unit[u]);
     return TRI_OK;
 }
@@ -58,8 +56,7 @@ void tri__stage_clock_after(tri_stage_clock *clock, const tri_session *s, double
     }
     clock->begin += begin, clock->end += end;
     clock->moving += s->told[TRI_TOLD_COMM] * s->span, clock->waiting += s->told[TRI_TOLD_IDLE] * s->span;
-    clock->span += seconds;
-    clock->steps++;
+    clock->span += seconds, clock->steps++;
 }
 
 /* One rank's measurements of a step, as plain numbers that ranks can gather. */
@@ -75,30 +72,21 @@ typedef struct measured {
     tri_stage_time *unit;
 } measured;
 
-/* What to subtract from this rank's clock so that all ranks' times are comparable. Machines' clocks have different
- * origins; a barrier gives a common one. */
-static tri_status common_zero(const tri_session *s, double *zero) {
-    tri_world *world = s->place.world;
-    *zero = 0;
-    if (world->segment.n == tri_world_size(world)) return TRI_OK;
-    TRI_TRY(tri_barrier(tri_group_world(world)));
-    *zero = tri__clock();
-    return TRI_OK;
-}
-
 static tri_status gather(const tri_session *s, const tri_stage_clock *clock, tri_arena *arena, measured *all) {
     const tri_engine *e = &s->engine;
     tri_group *world = tri_group_world(s->place.world);
-    double steps = (double)clock->steps, holders = e->place.mesh.tp * e->place.mesh.dp, zero;
+    double steps = (double)clock->steps, one = steps * (e->place.mesh.tp * e->place.mesh.dp) * e->n_mb, zero;
     spent own = {clock->busy / steps, clock->moving / steps, clock->waiting / steps, clock->span / steps, 0, 0};
-    TRI_TRY(common_zero(s, &zero));
+    /* Subtracted from this rank's clock: machines' clocks have different origins, a barrier gives a common one. */
+    int is_common = s->place.world->segment.n == tri_world_size(s->place.world);
+    if (!is_common) TRI_TRY(tri_barrier(world));
+    zero = is_common ? 0 : tri__clock();
     own.begin = clock->begin / steps - zero, own.end = clock->end / steps - zero;
     all->rank = tri__arena_alloc(arena, (size_t)tri_world_size(s->place.world) * sizeof *all->rank);
     all->unit = tri__arena_alloc(arena, (size_t)e->model.n_units * sizeof *all->unit);
     for (int u = 0; u < e->model.n_units; u++) {
-        double one = steps * holders * e->n_mb;
-        all->unit[u] = (tri_stage_time){clock->unit[u].forward / one, clock->unit[u].input / one,
-                                        clock->unit[u].weight / one};
+        const tri_stage_time *sum = &clock->unit[u];
+        all->unit[u] = (tri_stage_time){sum->forward / one, sum->input / one, sum->weight / one};
     }
     TRI_TRY(tri_all_gather(world, &own, all->rank, NUMBERS, NULL, TRI_F64));
     return tri_all_reduce(world, all->unit, all->unit, (int64_t)TIMES * e->model.n_units, TRI_F64, TRI_SUM);
@@ -112,8 +100,8 @@ static spent *places(const tri_mesh *mesh, tri_arena *arena, const measured *all
     for (int rank = 0; rank < tri__mesh_world(mesh); rank++) {
         const spent *own = &all->rank[rank];
         spent *sum = &at[tri__mesh_coords(mesh, rank).pp];
-        sum->busy += own->busy / n, sum->moving += own->moving / n, sum->waiting += own->waiting / n,
-            sum->span += own->span / n;
+        sum->busy += own->busy / n, sum->moving += own->moving / n;
+        sum->waiting += own->waiting / n, sum->span += own->span / n;
     }
     return at;
 }
@@ -130,10 +118,10 @@ static tri_json *stages_json(tri_arena *arena, const tri_mesh *mesh, const tri_p
                              const tri_texts *texts, const spent *at) {
     tri_json *list = tri__json_array();
     for (int p = 0; p < mesh->pp; p++)
-        tri__json_append_new(list,
-                             tri__json_pack("{s:i, s:s, s:f, s:f, s:f}", "stage", p, "units",
-                                            place_text(arena, pipeline, texts, p), "busy_seconds", at[p].busy,
-                                            "waiting_seconds", at[p].waiting, "communication_seconds", at[p].moving));
+        tri__json_append_new(list, tri__json_pack("{s:i, s:s, s:f, s:f, s:f}", "stage", p, "units",
+                                                  place_text(arena, pipeline, texts, p), "busy_seconds", at[p].busy,
+                                                  "waiting_seconds", at[p].waiting, "communication_seconds",
+                                                  at[p].moving));
     return list;
 }
 
@@ -159,9 +147,8 @@ static tri_status advise(const tri_session *s, tri_arena *arena, const tri_plan_
     const char *joined = "";
     for (int i = 0; i < texts.n; i++) joined = tri__arena_print(arena, "%s%s%s", joined, i ? "," : "", texts.at[i]);
     tri__json_set_new(facts, "better_stages", tri__json_strings(texts.at, texts.n));
-    tri__say(&s->log, TRI_LOG_WARN,
-             "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f times as fast with "
-             "--stages \"%s\"", slowest, at[slowest].busy / mean, span / better.seconds, joined);
+    tri__say(&s->log, TRI_LOG_WARN, "stage %d is busy %.2f times as long as the mean; by these times a step is %.2f "
+             "times as fast with --stages \"%s\"", slowest, at[slowest].busy / mean, span / better.seconds, joined);
     return TRI_OK;
 }
 
@@ -178,22 +165,6 @@ static tri_status save_profile(const tri_session *s, const tri_stage_time *unit)
     return root ? tri__json_save(path, root) : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
-/* Where ranks outnumber cores, they mostly wait for a core. */
-static void say_crowded(const tri_session *s) {
-    int ranks = s->place.world->segment.n, cores = tri__cores();
-    if (ranks > cores)
-        tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks,
-                 cores);
-}
-
-/* From the first forward to the last gradient of any rank, without the update. */
-static double flow_of(const tri_mesh *mesh, const measured *all) {
-    double begin = INFINITY, end = 0;
-    for (int rank = 0; rank < tri__mesh_world(mesh); rank++)
-        begin = fmin(begin, all->rank[rank].begin), end = fmax(end, all->rank[rank].end);
-    return end - begin;
-}
-
 /* On the lead: the plan's stages and programs with the measured times. */
 static tri_status describe(const tri_session *s, tri_arena *arena, const measured *all, tri_json **out) {
     const tri_engine *e = &s->engine;
@@ -207,14 +178,19 @@ static tri_status describe(const tri_session *s, tri_arena *arena, const measure
     TRI_TRY(tri__staging_hardware(s->settings, arena, &hardware));
     TRI_TRY(tri__staging_time(arena, &in, &s->programs.of[TRI_TRAIN], &hardware, &now));
     spent *at = places(&in.mesh, arena, all);
-    double busy = 0, span = 0;
+    double busy = 0, span = 0, begin = INFINITY, end = 0; /* from any rank's first forward to its last gradient */
+    for (int rank = 0; rank < tri__mesh_world(&in.mesh); rank++)
+        begin = fmin(begin, all->rank[rank].begin), end = fmax(end, all->rank[rank].end);
     for (int p = 0; p < in.mesh.pp; p++) busy += at[p].busy, span += at[p].span;
     *out = tri__json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:o}", "shape", tri__shape_name(in.staging.shape), "schedule",
                           tri__schedule_row(in.staging.schedule)->name, "microbatches", e->n_mb, "bubble",
-                          1 - busy / span, "predicted_bubble", now.bubble, "flow_seconds", flow_of(&in.mesh, all),
+                          1 - busy / span, "predicted_bubble", now.bubble, "flow_seconds", end - begin,
                           "stages", stages_json(arena, &in.mesh, &stages.pipeline, &texts, at));
     if (!*out) return tri__fail(TRI_RESOURCE, "out of memory");
-    say_crowded(s);
+    int ranks = s->place.world->segment.n, cores = tri__cores();
+    if (ranks > cores) /* they mostly wait for a core */
+        tri__say(&s->log, TRI_LOG_INFO, "%d ranks share %d cores: the stages' waiting is also for a core", ranks,
+                 cores);
     TRI_TRY(advise(s, arena, &in, &hardware, now.seconds, at, *out));
     return save_profile(s, all->unit);
 }

@@ -12,8 +12,8 @@ typedef struct tri_stage_clock {
     int64_t seen, steps;   /* steps so far; counted ones: all but the first, which is cold */
     double busy, moving, waiting,
         span;          /* seconds of the counted steps: computing, in transfers, idle in them, in all */
-    double begin, end; /* sums over the counted steps: when the first and the last instruction of a microbatch computed;
-                          tri__clock */
+    /* sums over the counted steps: when the first and the last instruction of a microbatch computed; tri__clock */
+    double begin, end;
 } tri_stage_clock;
 
 /* Without a pipeline this and the functions below do nothing. */

@@ -9,8 +9,7 @@ static void adopt_batch(tri_settings *s, const tri_json *manifest) {
     int64_t was = tri__whole_in(state, "global_batch"), each = tri__whole_in(state, "replica_batch"),
             replicas = tri__settings_replicas(s);
     if (was > 0 && s->batch_size == each && each * replicas != was) {
-        s->batch_asked = each;
-        s->global_batch_size = was;
+        s->batch_asked = each, s->global_batch_size = was;
         s->batch_size = (was + replicas - 1) / replicas;
     }
 }

@@ -54,8 +54,9 @@ static tri_status find_step(tri_world *world, const tri_segment *segment, int n,
 
 /* Of each rank of the chosen world; the same on every rank. */
 typedef struct part {
-    int64_t from;           /* negated: the first rank whose machine has its area, of its own or else a copy, for which
-                               the number of ranks is added */
+    /* negated: the first rank whose machine has its area, of its own or else a copy, for which the number of ranks is
+     * added */
+    int64_t from;
     int64_t begin, data;    /* bytes, as tri_memory_extent */
 } part;
 
@@ -65,8 +66,9 @@ typedef struct collecting {
     tri_memory_area *areas;         /* [n] */
     int n, copy;
     part *part;                     /* [n] */
-    int64_t *at;                    /* [machines][n] where the area of a rank that came from elsewhere is in a machine's
-                                       segment; 0: that machine had it; before it is known, 1: it lacks it */
+    /* [machines][n] where the area of a rank that came from elsewhere is in a machine's segment; 0: that machine had
+     * it; before it is known, 1: it lacks it */
+    int64_t *at;
     tri_memory_extent *extent;      /* [n] of what is here */
 } collecting;
 
@@ -92,14 +94,6 @@ static int is_own(const tri_segment *segment, int rank) {
 
 static int source(const collecting *c, int r) { return (int)(-c->part[r].from % c->world->size); }
 
-/* The text of the state may be replaced after its copy was sent, so machines may have different ones. All take that of
- * one, and of its owner's if that is left: it is the last. */
-static void take_one_state(collecting *c) {
-    const tri_world *world = c->world;
-    for (int node = 0; node < world->nodes.n; node++)
-        if (node != world->nodes.node_of[source(c, 0)]) c->at[(int64_t)node * c->n] = 1;
-}
-
 static tri_status compare(collecting *c) {
     tri_world *world = c->world;
     tri_group *all = tri_group_world(world);
@@ -114,17 +108,14 @@ static tri_status compare(collecting *c) {
     TRI_TRY(tri_all_reduce(all, NULL, c->part, (int64_t)c->n * (int64_t)(sizeof(part) / sizeof(int64_t)), TRI_I64,
                            TRI_MAX));
     TRI_TRY(tri_all_reduce(all, NULL, c->at, (int64_t)world->nodes.n * c->n, TRI_I64, TRI_MAX));
-    take_one_state(c);
+    /* The text of the state may be replaced after its copy was sent, so machines may have different ones. All take that
+     * of one, and of its owner's if that is left: it is the last. */
+    for (int node = 0; node < world->nodes.n; node++)
+        if (node != world->nodes.node_of[source(c, 0)]) c->at[(int64_t)node * c->n] = 1;
     return TRI_OK;
 }
 
 /* ---- bringing it here ---- */
-
-static int first_rank(const tri_world *world, int node) {
-    int rank = 0;
-    while (world->nodes.node_of[rank] != node) rank++;
-    return rank;
-}
 
 static tri_status send(collecting *c, int r, int to) {
     tri_group *all = tri_group_world(c->world);
@@ -161,7 +152,8 @@ static tri_status bring(collecting *c) {
     for (int r = 0; r < c->n; r++)
         for (int node = 0; node < world->nodes.n; node++) {
             int64_t *at = &c->at[(int64_t)node * c->n + r];
-            int from = source(c, r), to = first_rank(world, node);
+            int from = source(c, r), to = 0; /* the machine's first rank */
+            while (world->nodes.node_of[to] != node) to++;
             if (!*at) continue;
             *at = 0;
             if (world->rank == from && from != to) TRI_TRY(send(c, r, to));
@@ -183,12 +175,6 @@ static tri_status collect(collecting *c, int64_t step) {
     return bring(c);
 }
 
-static void let_go(tri_world *world, int64_t generation) {
-    for (int i = 0; i < 2; i++)
-        if (world->before[i].base && world->before[i].control->generation != generation)
-            tri__segment_close(&world->before[i]);
-}
-
 tri_status tri__collect(tri_world *world, tri_collected *out) {
     int64_t generation = INT64_MAX, committed = atomic_load(&world->segment.control->committed) - 1, step = -1;
     int n = 0;
@@ -199,7 +185,9 @@ tri_status tri__collect(tri_world *world, tri_collected *out) {
         TRI_TRY(find_step(world, of_generation(world, generation), n, &step));
         if (step < committed) step = -1;
     }
-    let_go(world, generation);
+    for (int i = 0; i < 2; i++)
+        if (world->before[i].base && world->before[i].control->generation != generation)
+            tri__segment_close(&world->before[i]);
     if (step < 0) return TRI_OK;
     collecting c = {.world = world, .segment = of_generation(world, generation), .n = n, .copy = (int)(step & 1),
                     .areas = calloc((size_t)n, sizeof *c.areas), .part = calloc((size_t)n, sizeof *c.part),

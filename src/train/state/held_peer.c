@@ -111,25 +111,24 @@ static tri_status exchange(tri_held_peers *p) {
 }
 
 static tri_status make_texts(tri_held_peers *p) {
-    int failed = 0;
-    if (p->world->rank == 0) failed |= !(p->state = malloc(sizeof *p->state));
-    for (int i = 0; i < p->n; i++)
-        if (p->peer[i].rank == 0) failed |= !(p->peer[i].state = malloc(sizeof *p->state));
+    int failed = p->world->rank == 0 && !(p->state = malloc(sizeof *p->state));
+    for (int i = 0; i < p->n; i++) failed |= p->peer[i].rank == 0 && !(p->peer[i].state = malloc(sizeof *p->state));
     return failed ? no_memory() : TRI_OK;
 }
 
+static void drop(tri_held_peers **at) { tri__held_peers_close(*at); }
+
 tri_status tri__held_peers_open(tri_world *world, const void *area, size_t bytes, tri_held_peers **out) {
-    tri_held_peers *p = *out = calloc(1, sizeof *p);
+    TRI_OWNED(drop) tri_held_peers *p = calloc(1, sizeof *p);
+    *out = NULL;
     if (!p) return no_memory();
     p->world = world, p->area = area, p->bytes = (int64_t)bytes, p->to = holder(world, world->rank);
-    tri_status status = tri__memory_extent(&(tri_memory_area){.base = area, .bytes = bytes}, &p->extent);
-    if (status == TRI_OK) status = find_peers(p);
-    if (status == TRI_OK) status = make_texts(p);
-    if (status == TRI_OK) status = exchange(p);
-    if (status == TRI_OK) return TRI_OK;
-    tri__held_peers_close(p);
-    *out = NULL;
-    return status;
+    TRI_TRY(tri__memory_extent(&(tri_memory_area){.base = area, .bytes = bytes}, &p->extent));
+    TRI_TRY(find_peers(p));
+    TRI_TRY(make_texts(p));
+    TRI_TRY(exchange(p));
+    *out = TRI_GIVE(p);
+    return TRI_OK;
 }
 
 void tri__held_peers_close(tri_held_peers *p) {

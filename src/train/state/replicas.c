@@ -48,27 +48,20 @@ static held hash_computing(const tri_engine *engine, int experts) {
     return h;
 }
 
-/* How many ranks hold the same elements as rank r, and with the same bits. */
-static void count_alike(const held (*all)[SORTS], int n, int sort, int r, int *holders, int *alike) {
-    *holders = *alike = 0;
-    for (int k = 0; k < n; k++)
-        if (all[k][sort].what == all[r][sort].what) ++*holders, *alike += all[k][sort].bits == all[r][sort].bits;
-}
-
 /* The faulty rank is the one that agrees with the fewest; of two that differ, it cannot be known which is right. */
 static tri_status judge(const held (*all)[SORTS], int n, int sort, int64_t step) {
     int odd = -1, fewest = 0, of = 0;
     for (int r = 0; r < n; r++) {
-        int holders, alike;
-        count_alike(all, n, sort, r, &holders, &alike);
+        int holders = 0, alike = 0; /* of the same elements as rank r's; with the same bits */
+        for (int k = 0; k < n; k++)
+            if (all[k][sort].what == all[r][sort].what) holders++, alike += all[k][sort].bits == all[r][sort].bits;
         if (alike < holders && (odd < 0 || alike < fewest)) odd = r, fewest = alike, of = holders;
     }
     if (odd < 0) return TRI_OK;
     if (2 * fewest < of)
-        return tri__fail(TRI_DISAGREE,
-                         "step %lld: rank %d holds other weights than the %d ranks that should hold the same: memory "
-                         "or a computation went wrong there. Start again from the last checkpoint, without that "
-                         "machine if it happens again", (long long)step, odd, of - fewest);
+        return tri__fail(TRI_DISAGREE, "step %lld: rank %d holds other weights than the %d ranks that should hold the "
+                         "same: memory or a computation went wrong there. Start again from the last checkpoint, "
+                         "without that machine if it happens again", (long long)step, odd, of - fewest);
     return tri__fail(TRI_DISAGREE,
                      "step %lld: rank %d and others hold different weights where they should be the same, %d of %d "
                      "agree with it. Start again from the last checkpoint", (long long)step, odd, fewest, of);

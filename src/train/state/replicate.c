@@ -41,9 +41,8 @@ static tri_status open_area(tri_session *s, tri_memory_pieces *pieces, size_t *a
     size_t begin = (size_t)((char *)tri__memory_data(s->kept, 0, &half) - (char *)s->kept);
     TRI_TRY(tri__exec_keep_in(s->engine.exec, s->kept, *bytes, begin, &direct));
     if (!direct)
-        tri__say(&s->log, TRI_LOG_WARN,
-                 "--replicate-state: the GPU cannot copy into shared memory here, so state goes through %zu MiB of "
-                 "pinned memory, and the host copies it from there in each step", half >> 20);
+        tri__say(&s->log, TRI_LOG_WARN, "--replicate-state: the GPU cannot copy into shared memory here, so state goes "
+                 "through %zu MiB of pinned memory, and the host copies it from there in each step", half >> 20);
     return TRI_OK;
 }
 
@@ -158,10 +157,7 @@ tri_status tri__session_kept(const tri_session *s, tri_checkpoint **out) {
 void tri__session_take_kept(tri_session *s, const tri_json *state) {
     const tri_json *kept = tri__json_get(state, "kept");
     s->pending = kept && !tri__json_is_true(tri__json_get(kept, "done"));
-    s->last.step = s->at.step;
-    s->last.learning_rate = tri__number_in(kept, "learning_rate");
-    s->last.grad_norm = tri__number_in(kept, "grad_norm");
-    s->last.samples = tri__whole_in(kept, "samples");
-    s->last.tokens = tri__whole_in(kept, "tokens");
-    s->last.flops = tri__number_in(kept, "flops");
+    s->last.step = s->at.step, s->last.learning_rate = tri__number_in(kept, "learning_rate");
+    s->last.grad_norm = tri__number_in(kept, "grad_norm"), s->last.flops = tri__number_in(kept, "flops");
+    s->last.samples = tri__whole_in(kept, "samples"), s->last.tokens = tri__whole_in(kept, "tokens");
 }

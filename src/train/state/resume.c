@@ -44,20 +44,16 @@ static tri_status check_state(const tri_checkpoint *checkpoint) {
     return check_fields(checkpoint, "state.loss_scale", scale, scale_integers, tri__json_is_integer, "a whole number");
 }
 
-/* Of a divided table, rows for validation and test count as well. */
-static int is_other_table(const tri_session *s, const tri_json *state) {
-    const tri_json *was = tri__json_get(state, "split");
-    return s->parts && was && !tri__json_equal(was, s->parts);
-}
-
 static tri_status check_same(const tri_session *s, const tri_checkpoint *checkpoint) {
-    const tri_json *state = tri__checkpoint_state(checkpoint);
+    const tri_json *state = tri__checkpoint_state(checkpoint), *split = tri__json_get(state, "split");
+    /* Of a divided table, rows for validation and test count as well. */
+    int is_other_split = s->parts && split && !tri__json_equal(split, s->parts);
     const char *data = tri__text_in(state, "data"), *build = tri__text_in(state, "build");
     const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)s->train->digest);
     TRI_OWNED(tri__json_drop) tri_json *now = tri__session_recorded(s);
     if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
     tri_changes changes = {.was = tri__checkpoint_config(checkpoint), .now = now,
-                           .data = (data && strcmp(data, digest) != 0) || is_other_table(s, state),
+                           .data = (data && strcmp(data, digest) != 0) || is_other_split,
                            .batch_was = integer(state, "global_batch", s->sampler.batch), .batch_now = s->sampler.batch,
                            .step = tri__checkpoint_step(checkpoint), .batches = s->batches,
                            .path = tri__checkpoint_path(checkpoint)};
@@ -81,26 +77,21 @@ static void take_position(tri_session *s, const tri_checkpoint *checkpoint) {
     s->began = number(state, "began", s->began);
     int64_t samples = integer(state, "samples", 0), rows = integer(state, "rows", s->train->n);
     if (rows < 1) rows = s->train->n;
-    s->at = (tri_position){.step = tri__checkpoint_step(checkpoint),
-                           .epoch = samples / rows,
-                           .batch = samples % rows / s->sampler.batch,
-                           .loss_sum = number(state, "loss_sum", 0),
-                           .weight_sum = number(state, "weight_sum", 0),
-                           .seconds = number(state, "seconds", 0),
-                           .best = best_of(s, state),
-                           .best_step = integer(state, "best_step", -1),
-                           .not_better = integer(state, "not_better", 0),
+    s->at = (tri_position){.step = tri__checkpoint_step(checkpoint), .epoch = samples / rows,
+                           .batch = samples % rows / s->sampler.batch, .loss_sum = number(state, "loss_sum", 0),
+                           .weight_sum = number(state, "weight_sum", 0), .seconds = number(state, "seconds", 0),
+                           .best = best_of(s, state), .best_step = integer(state, "best_step", -1),
+                           .not_better = integer(state, "not_better", 0), .scale = tri__loss_scale_start(),
                            .open_epoch = tri__json_is_true(tri__json_get(state, "validate")),
-                           .averaged = integer(state, "averaged_epochs", 0),
-                           .scale = tri__loss_scale_start()};
+                           .averaged = integer(state, "averaged_epochs", 0)};
     s->last.loss = number(state, "last_loss", NAN);
     s->best_figures = tri__json_deep_copy(tri__json_get(state, "best_figures"));
     s->decision = tri__json_deep_copy(tri__json_get(state, "decision"));
     s->answers = tri__json_deep_copy(tri__json_get(state, "answers"));
     if (s->at.batch >= s->batches) s->at.epoch++, s->at.batch = 0; /* fewer rows: --allow-change data */
     if (!scale) return;
-    s->at.scale = (tri_loss_scale){(float)number(scale, "scale", s->at.scale.scale),
-                                   (int32_t)integer(scale, "good", 0)};
+    s->at.scale.scale = (float)number(scale, "scale", s->at.scale.scale);
+    s->at.scale.good = (int32_t)integer(scale, "good", 0);
     s->at.skipped = integer(scale, "skipped", 0);
     s->at.skipped_variance = integer(scale, "skipped_variance", s->at.skipped);
 }
@@ -155,9 +146,8 @@ static void say_repeated(const tri_session *s, const tri_checkpoint *checkpoint)
 
 static tri_status continue_from(tri_session *s, const tri_checkpoint *checkpoint) {
     if (tri__checkpoint_quantized(checkpoint))
-        return tri__fail(TRI_USAGE,
-                         "%s has quantised weights, which cannot be trained on: their rounding is lost. Take the run "
-                         "or checkpoint that it was made from; --quantize int8 trains for int8 products",
+        return tri__fail(TRI_USAGE, "%s has quantised weights, which cannot be trained on: their rounding is lost. "
+                         "Take the run or checkpoint that it was made from; --quantize int8 trains for int8 products",
                          tri__checkpoint_path(checkpoint));
     if (tri__checkpoint_is_export(checkpoint)) {
         TRI_TRY(tri__engine_load(&s->engine, checkpoint));
@@ -240,8 +230,7 @@ static tri_status open_together(const tri_session *s, const char *path, tri_chec
 
 /* The first rank's list of candidates, newest first. */
 typedef struct candidates {
-    int32_t status, n;          /* n: steps of a run folder; 0 with TRI_OK and `alone`: the folder itself */
-    int32_t alone;
+    int32_t status, n, alone;   /* n: steps of a run folder; 0 with TRI_OK and `alone`: the folder itself */
     char words[1024], folder[TRI_PATH_MAX];
     int64_t *steps;             /* [n]; this rank's */
 } candidates;

@@ -69,20 +69,12 @@ tri_json *tri__session_state(const tri_session *s) {
     return state;
 }
 
-static tri_json *saved_state(const tri_session *s) {
-    tri_json *state = tri__session_state(s);
-    if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
-    if (state && s->reference) tri__json_set_new(state, "reference", tri__json_deep_copy(s->reference));
-    return state;
-}
-
 tri_json *tri__session_recorded(const tri_session *s) {
     tri_json *config = tri__settings_json(s->settings);
     if (config) tri__json_set_new(config, "primary_encoder", tri__encoder_json(&s->assets.encoder[0]));
     if (config && s->assets.n_texts > 1) /* an encoder that both share is recorded once */
         tri__json_set_new(config, "secondary_encoder",
-                          s->assets.n_encoders > 1 ? tri__encoder_json(&s->assets.encoder[1])
-                                                               : tri__json_null());
+                          s->assets.n_encoders > 1 ? tri__encoder_json(&s->assets.encoder[1]) : tri__json_null());
     if (config && s->positive >= 0)
         tri__json_set_new(config, "positive_label", tri__json_string(s->preprocess->label[s->positive]));
     return config;
@@ -100,11 +92,13 @@ tri_status tri__session_save_begin(tri_session *s) {
     TRI_TRY(tri__session_keep_end(s));
     TRI_TRY(tri__engine_fetch(&s->engine));
     int best = s->at.step > 0 && s->at.best_step == s->at.step;
-    tri_save_spec what = {.keep = (int)s->settings->keep,
-                          .best = best,
+    tri_json *state = tri__session_state(s);
+    if (state && s->trained) tri__json_set_new(state, "trained_rows", tri__json_deep_copy(s->trained));
+    if (state && s->reference) tri__json_set_new(state, "reference", tri__json_deep_copy(s->reference));
+    tri_save_spec what = {.keep = (int)s->settings->keep, .best = best,
                           .out = {.folder = s->settings->output_dir, .step = s->at.step, .sequence = ++s->sequence,
                                   .config = tri__session_recorded(s),
-                                  .preprocessing = tri__preprocess_json(s->preprocess), .state = saved_state(s),
+                                  .preprocessing = tri__preprocess_json(s->preprocess), .state = state,
                                   .extras = tri__assets_save, .context = &s->assets}};
     if (what.out.config && what.out.preprocessing && what.out.state) return tri__saver_begin(s->saver, &what);
     tri__save_spec_free(&what);

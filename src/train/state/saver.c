@@ -117,24 +117,19 @@ static tri_status sync_metrics(const char *folder) {
     return tri__file_bring(path);
 }
 
-/* A failure after the commit does not fail the save: `words` is then a warning. */
-static void commit(tri_saver *saver) {
+static void work(void *context) {
+    tri_saver *saver = context;
     const tri_checkpoint_out *out = &saver->what.out;
-    saver->words[0] = 0;
+    if (saver->stage != COMMITTING) {
+        saver->status = tri__checkpoint_write(out, saver->made, saver->rank, &saver->part);
+        if (saver->status != TRI_OK) keep_words(saver->words);
+        return;
+    }
+    saver->words[0] = 0; /* a failure after the commit does not fail the save: they are then a warning */
     saver->status = sync_metrics(out->folder);
     if (saver->status == TRI_OK) saver->status = tri__checkpoint_end(out, saver->made, saver->part);
     if (saver->status != TRI_OK || (saver->what.best && tri__checkpoint_mark_best(out->folder, out->step) != TRI_OK))
         keep_words(saver->words);
-}
-
-static void work(void *context) {
-    tri_saver *saver = context;
-    if (saver->stage == COMMITTING) {
-        commit(saver);
-        return;
-    }
-    saver->status = tri__checkpoint_write(&saver->what.out, saver->made, saver->rank, &saver->part);
-    if (saver->status != TRI_OK) keep_words(saver->words);
 }
 
 static void clean(void *context) {
@@ -184,13 +179,11 @@ static int32_t job_status(tri_saver *saver, int wait) {
 static void forget(tri_saver *saver) {
     tri__save_spec_free(&saver->what);
     tri__json_decref(saver->part);
-    saver->part = NULL;
-    saver->stage = IDLE;
+    saver->part = NULL, saver->stage = IDLE;
 }
 
 static void give_up(tri_saver *saver, tri_status status, const char *words, tri_saved *saved) {
-    saved->result = TRI_SAVE_FAILED;
-    saved->status = status;
+    saved->result = TRI_SAVE_FAILED, saved->status = status;
     tri__fail(status, "%s", words);
     if (saver->lead && saver->made[0]) tri__checkpoint_drop(saver->made);
     snprintf(saved->words, sizeof saved->words, "checkpoint of step %lld not saved: %.900s", (long long)saved->step,
@@ -300,12 +293,6 @@ void tri__save_spec_free(tri_save_spec *what) {
     *what = (tri_save_spec){0};
 }
 
-static void copy_pieces(tri_saver *saver) {
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < saver->n[k]; i++)
-            tri__copy_large(saver->copy[k][i].data, saver->piece[k][i].data, piece_bytes(&saver->piece[k][i]));
-}
-
 tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
     TRI_ASSERT(saver->stage == IDLE);
     if (saver->world) tri__world_doing(saver->world, TRI_DOING_SAVE, what->out.step);
@@ -328,7 +315,9 @@ tri_status tri__saver_begin(tri_saver *saver, const tri_save_spec *what) {
         atomic_store(&saver->job.ended, 1);
         return TRI_OK;
     }
-    if (saver->background) copy_pieces(saver);
+    for (int k = 0; k < 2 && saver->background; k++)
+        for (int i = 0; i < saver->n[k]; i++)
+            tri__copy_large(saver->copy[k][i].data, saver->piece[k][i].data, piece_bytes(&saver->piece[k][i]));
     start_job(saver, WRITING);
     return TRI_OK;
 }
@@ -338,17 +327,14 @@ static tri_status open_copy(tri_saver *saver) {
     char need[32], have[32];
     int64_t free_bytes = tri__memory_available();
     if ((int64_t)saver->bytes > free_bytes)
-        return tri__fail(
-            TRI_RESOURCE,
-            "--async-save needs %s for a copy of weights and optimizer state, %s is free: leave it out, or shard more",
-            tri__text_bytes((double)saver->bytes, need), tri__text_bytes((double)free_bytes, have));
-    void *memory = mmap(NULL, saver->bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1,
-                        0);
-    if (memory == MAP_FAILED)
+        return tri__fail(TRI_RESOURCE, "--async-save needs %s for a copy of weights and optimizer state, %s is free: "
+                         "leave it out, or shard more", tri__text_bytes((double)saver->bytes, need),
+                         tri__text_bytes((double)free_bytes, have));
+    char *at = mmap(NULL, saver->bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (at == MAP_FAILED)
         return tri__fail(TRI_RESOURCE, "--async-save: no memory for a copy of %s",
                          tri__text_bytes((double)saver->bytes, need));
-    saver->memory = memory;
-    char *at = saver->memory;
+    saver->memory = at;
     for (int k = 0; k < 2; k++) {
         TRI_TRY(TRI_NEW(saver->copy[k], (size_t)saver->n[k] + 1, "a saver"));
         for (int i = 0; i < saver->n[k]; at += room_of(&saver->piece[k][i++])) {

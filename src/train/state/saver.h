@@ -32,8 +32,9 @@ typedef struct tri_saved {
     tri_save_result result;
     int64_t step;
     tri_status status;         /* FAILED: why */
-    char words[1024]; /* FAILED: why; DONE, NONE: a warning about what failed after the last commit ("": nothing;
-                         NONE: only on the first rank) */
+    /* FAILED: why; DONE, NONE: a warning about what failed after the last commit ("": nothing; NONE: only on the first
+     * rank) */
+    char words[1024];
     char folder[TRI_PATH_MAX]; /* DONE: the checkpoint */
 } tri_saved;
 
