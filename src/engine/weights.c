@@ -160,10 +160,9 @@ static tri_status check_finite(const tri_checkpoint *checkpoint, const tri_piece
     int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
     for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
     if (!bad) return TRI_OK;
-    return tri__fail(TRI_NOTFINITE,
-                     "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
-                     "checkpoint ls)",
-                     tri__checkpoint_path(checkpoint), piece->name, (long long)bad, (long long)n);
+    return tri__fail(TRI_NOTFINITE, "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint "
+                     "(trident checkpoint ls)", tri__checkpoint_path(checkpoint), piece->name, (long long)bad,
+                     (long long)n);
 }
 
 /* A run of a piece's elements is read, and checked while it is in the cache. */
@@ -355,8 +354,7 @@ static void part_experts(const tri_engine *engine, int branch, const uint8_t *fi
  * [engine->n_weights, and *n in all] */
 static tri_piece *whole_model(tri_engine *engine, int *n) {
     const tri_network *model = &engine->model;
-    tri_piece *all = tri__arena_alloc(&engine->arena,
-                                      (size_t)(engine->n_weights + model->n_params) * sizeof *all);
+    tri_piece *all = tri__arena_alloc(&engine->arena, (size_t)(engine->n_weights + model->n_params) * sizeof *all);
     memcpy(all, engine->weights, (size_t)engine->n_weights * sizeof *all);
     *n = engine->n_weights;
     for (int i = 0; i < model->n_params; i++) {
@@ -389,9 +387,8 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         }
         TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO,
-                     "%s encoder: random initial weights%s (%s has no model.safetensors); with pretrained ones answers "
-                     "are better", tri__branch_name(branch), positions, folder);
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights%s (%s has no model.safetensors); with "
+                     "pretrained ones answers are better", tri__branch_name(branch), positions, folder);
             continue;
         }
         draw_here(engine);
