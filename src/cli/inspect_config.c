@@ -70,9 +70,7 @@ static double rate_of(const tri_inspect_model *model) {
     if (has_file(model, "config.json") && tri__path_join(path, model->folder, "config.json") == TRI_OK &&
         tri__json_load(path, TRI_DATA, &json) == TRI_OK)
         (void)tri__encoder_parse(json, path, &encoder); /* training says what is wrong with it */
-    return encoder.hidden_size <= SMALL  ? pretrained.lr
-           : encoder.hidden_size <= BASE ? pretrained.lr / 2
-                                         : pretrained.lr / 5;
+    return pretrained.lr / (encoder.hidden_size <= SMALL ? 1 : encoder.hidden_size <= BASE ? 2 : 5);
 }
 
 /* The encoders' tokenizers and architectures; returns whether they begin with random weights. */
@@ -89,8 +87,7 @@ static int describe_encoders(tri_json *config, const tri_settings *settings, int
         int lacks = model[t].folder[0] && !tri__inspect_has_weights(&model[t]);
         if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
         else if (lacks && !(t && shared))
-            tri__json_set_new(config, key,
-                              small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer));
+            tri__json_set_new(config, key, small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer));
         random |= lacks;
     }
     if (shared) tri__json_set_new(config, "share_encoders", tri__json_boolean(1));

@@ -253,13 +253,9 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, const tr
     int64_t most = options->uncertain;
     TRI_OWNED(tri__free_at) ranked *rank = NULL;
     if (most) TRI_TRY(rank_rows(p, &rank));
-    writer w = {.line = &line,
-                .form = form,
+    writer w = {.line = &line, .form = form,
                 .numbered = most || settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
-                .top = (int)options->top_k,
-                .p = p,
-                .rows = most && most < p->n ? most : p->n,
-                .rank = rank,
+                .top = (int)options->top_k, .p = p, .rows = most && most < p->n ? most : p->n, .rank = rank,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = tri__output_write(cli, settings, "the predictions", put_rows, &w);

@@ -58,9 +58,7 @@ static void read_rows(bootstrap *b) {
         int label = b->labels[i];
         tri_reliability_row found = tri__reliability_row(probs, label, n, b->classes->positive);
         b->rows[i] = (row){.weight = b->classes->weights ? b->classes->weights[label] : 1,
-                           .loss = -log(fmax((double)probs[label], 0x1p-126)),
-                           .brier = found.brier,
-                           .label = label,
+                           .loss = -log(fmax((double)probs[label], 0x1p-126)), .brier = found.brier, .label = label,
                            .predicted = tri__decision_class(b->classes->decision, probs, n)};
     }
 }

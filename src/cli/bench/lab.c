@@ -32,10 +32,8 @@ static const struct layout {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "recv"};
-enum {
-    KINDS = sizeof kinds / sizeof *kinds,
-    RUN_SECONDS = 300 /* timeout without progress: generating large weights takes long */
-};
+/* RUN_SECONDS: timeout without progress: generating large weights takes long. */
+enum { KINDS = sizeof kinds / sizeof *kinds, RUN_SECONDS = 300 };
 
 /* The result of a layout. Bytes are those of the rank with the most; seconds and shares are means over ranks and timed
  * steps. */
@@ -197,23 +195,21 @@ static tri_status print_json(const lab *b, int which) {
 
 static tri_json *row_of(const char *name, int ranks, const result *r) {
     double seconds = r->ran ? r->steps.seconds : 1;
-    return tri__json_pack(
-        "{s:s, s:s, s:i, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "model", "",
-        "hardware", "", "ranks", ranks, "layout", name, "fits", r->ran, "memory_bytes", r->planned, "state_bytes",
-        r->states, "step_seconds", r->steps.seconds, "samples_per_second", r->rate, "times", ranks * r->efficiency,
-        "efficiency", r->efficiency, "gather", r->kind[0].seconds / seconds, "reduce_scatter",
-        r->kind[1].seconds / seconds, "all_reduce", r->kind[2].seconds / seconds, "recv",
-        r->kind[3].seconds / seconds, "held_bytes",
-        r->device > 0 ? r->device : r->held, "exposed", r->steps.moving, "waiting", r->steps.idle, "note",
-        r->ran ? binds(r) : r->refusal);
+    return tri__json_pack("{s:s, s:s, s:i, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
+                          "s:s}", "model", "", "hardware", "", "ranks", ranks, "layout", name, "fits", r->ran,
+                          "memory_bytes", r->planned, "state_bytes", r->states, "step_seconds", r->steps.seconds,
+                          "samples_per_second", r->rate, "times", ranks * r->efficiency, "efficiency", r->efficiency,
+                          "gather", r->kind[0].seconds / seconds, "reduce_scatter", r->kind[1].seconds / seconds,
+                          "all_reduce", r->kind[2].seconds / seconds, "recv", r->kind[3].seconds / seconds,
+                          "held_bytes", r->device > 0 ? r->device : r->held, "exposed", r->steps.moving, "waiting",
+                          r->steps.idle, "note", r->ran ? binds(r) : r->refusal);
 }
 
 /* The rows as a table; takes their reference. */
 static tri_status print_table(const lab *b, const char *title, tri_json *rows) {
-    tri_json *table = tri__json_pack("{s:s, s:s, s:o}", "title", title, "rule",
-                                     "x one device: samples/s against a run of one rank with as many samples as each "
-                                     "rank of the layout has; efficiency: that by the ranks; shares of a step",
-                                     "rows", rows);
+    tri_json *table = tri__json_pack("{s:s, s:s, s:o}", "title", title, "rule", "x one device: samples/s against a run "
+                                     "of one rank with as many samples as each rank of the layout has; efficiency: "
+                                     "that by the ranks; shares of a step", "rows", rows);
     return tri__layout_table_print(b->cli, b->asked, table);
 }
 

@@ -15,10 +15,9 @@ static tri_status parse(const char *name, tri_serve_case *at) {
         at->tokens = strtoll(tokens, &end, 10);
         if (*tokens && !*end && at->tokens >= 2 && at->tokens <= TRI_SERVE_TOKENS) return TRI_OK;
     }
-    return tri__fail(TRI_USAGE,
-                     "--cases %s: write MODEL:ROWSxTOKENS, as in minilm:32x128, or MODEL:ROWSxmixed; tokens are 2 to "
-                     "%d, models %s",
-                     name, TRI_SERVE_TOKENS, tri__bench_model_names(tri__serve_models, names));
+    return tri__fail(TRI_USAGE, "--cases %s: write MODEL:ROWSxTOKENS, as in minilm:32x128, or MODEL:ROWSxmixed; tokens "
+                     "are 2 to %d, models %s", name, TRI_SERVE_TOKENS,
+                     tri__bench_model_names(tri__serve_models, names));
 }
 
 /* ---- Lengths ---- */

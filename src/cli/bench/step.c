@@ -85,8 +85,7 @@ static tri_status predict(tri_arena *arena, void *data) {
     tri_classes ranks;
     tri_timeline line;
     for (int mb = 0; mb < engine->n_mb; mb++) counts[mb] = p->session->feed[mb].counts;
-    tri_costs costs = {
-        .hardware = p->hardware, .counts = counts, .n_counts = engine->n_mb, .threads = engine->threads};
+    tri_costs costs = {.hardware = p->hardware, .counts = counts, .n_counts = engine->n_mb, .threads = engine->threads};
     TRI_TRY(tri__classes_list(&ranks, arena, &program, 1));
     TRI_TRY(tri__timeline(arena, &ranks, &costs, &line));
     *p->seconds = line.seconds + p->hardware->host.step;

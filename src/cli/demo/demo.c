@@ -57,8 +57,7 @@ static tri_status check_folder(const char *folder) {
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there || tri__is_file(path)) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &names));
-    int n = names.n;
-    if (!n) return TRI_OK;
+    if (!names.n) return TRI_OK;
     return tri__fail(TRI_BUSY, "%s: exists and is not the folder of an earlier demo, which would write data, vocab and "
                      "all.json there; name another folder with --output-dir", folder);
 }
@@ -90,9 +89,8 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
         tri__json_set_new(config, "secondary_encoder", encoder(128));
     }
     if (v->numbers)
-        tri__json_set_new(
-            config, "tab_field_list",
-            tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
+        tri__json_set_new(config, "tab_field_list", tri__json_pack("[s, s, s, s]", "days_late", "updates_sent",
+                                                                   "declared_value", "prior_claims"));
     tri__merge_new(config, tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps",
                                           50, "global_batch_size", BATCH, "epochs", 6));
     return config;
@@ -178,12 +176,9 @@ static tri_status print_table(const demo *d) {
 
 /* What the model is worth, before what each input adds to it. */
 static void print_first(const demo *d) {
-    FILE *out = d->cli->out;
-    fprintf(out,
-            "\nall three inputs: accuracy %.3f on the test rows. Next, each input is left out in turn, in three more "
-            "trainings.\n\n",
-            d->made[0].scores.accuracy);
-    fflush(out);
+    fprintf(d->cli->out, "\nall three inputs: accuracy %.3f on the test rows. Next, each input is left out in turn, in "
+            "three more trainings.\n\n", d->made[0].scores.accuracy);
+    fflush(d->cli->out);
 }
 
 tri_status tri__command_demo(tri_cli *cli, tri_command_call *call) {
