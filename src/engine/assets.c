@@ -212,8 +212,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
 tri_status tri__assets_save(void *context, const char *folder) {
     const tri_assets *assets = context;
     for (int branch = 0; branch < assets->n_encoders; branch++) {
-        char path[TRI_PATH_MAX];
-        TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
+        TRI_PATH(path, folder, tri__branch_name(branch));
         TRI_TRY(tri__folder_make(path));
         TRI_TRY(tri__tokenizer_save(assets->tokenizer[branch], path));
     }

@@ -4,8 +4,7 @@
 void tri__feed_fixed(const tri_engine *engine, const double *loss_inv, tri_feed *feed) {
     *feed = (tri_feed){.field = {[TRI_FIELD_columns] = engine->model.columns.word,
                                  [TRI_FIELD_class_weights] = engine->class_weights,
-                                 [TRI_FIELD_layer_scale] = engine->layer_scale,
-                                 [TRI_FIELD_loss_inv] = loss_inv}};
+                                 [TRI_FIELD_layer_scale] = engine->layer_scale, [TRI_FIELD_loss_inv] = loss_inv}};
     for (int text = 0; text < 2; text++) {
         feed->field[TRI_FIELD_blocks0 + text] = engine->model.blocks[text].word;
         feed->field[TRI_FIELD_keyd0 + text] = engine->model.distances[text].key;
@@ -19,8 +18,7 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
     tri__feed_fixed(engine, loss_inv, feed);
     feed->counts = tri__plan_counts(&engine->in, &counts);
-    for (int text = 0; text < engine->model.n_texts; text++)
-        feed->field[tri__field_windows(text)] = micro->win[text];
+    for (int text = 0; text < engine->model.n_texts; text++) feed->field[tri__field_windows(text)] = micro->win[text];
     for (int text = 0; text < engine->model.n_encoders; text++) {
         feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
         feed->field[text ? TRI_FIELD_places1 : TRI_FIELD_places0] = micro->places[text];

@@ -90,9 +90,8 @@ static tri_status check_alone(const tri_settings *s, const tri_data_files *files
 /* What a checkpoint keeps of a divided table. NULL: out of memory. */
 static tri_json *division_record(const tri_dataset *whole) {
     int64_t rows[TRI_ROWS_PARTS] = {0};
-    char digest[24];
     for (int64_t i = 0; i < whole->n; i++) rows[whole->part[i]]++;
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)whole->digest);
+    const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)whole->digest);
     tri_json *counts = tri__json_object();
     for (int p = 0; p < TRI_ROWS_PARTS; p++)
         if (rows[p]) tri__json_set_new(counts, tri__rows_for((tri_rows_for)p), tri__json_integer(rows[p]));

@@ -16,10 +16,9 @@ static void note(search *s, const char *place) { tri__text_append(s->tried, size
 
 /* A folder in `place`, unless one was found before. */
 static tri_status try_folder(search *s, const char *place) {
-    char path[TRI_PATH_MAX];
     int there;
     if (s->out[0]) return TRI_OK;
-    TRI_TRY(tri__path_join(path, place, s->name));
+    TRI_PATH(path, place, s->name);
     note(s, path);
     TRI_TRY(tri__folder_there(path, &there));
     return there ? tri__path_join(s->out, "", path) : TRI_OK;

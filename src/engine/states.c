@@ -7,8 +7,7 @@
 static const tri_param *find_state(const tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix,
                                    tri_shape *shape) {
     for (int i = 0; i < engine->model.n_params; i++) {
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", prefix, engine->model.param[i].name);
+        const char *name = TRI_TEXT(512, "%s%s", prefix, engine->model.param[i].name);
         if (tri__checkpoint_shape(checkpoint, name, shape)) return &engine->model.param[i];
     }
     return NULL;
@@ -101,11 +100,9 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
 /* Takes a state of the checkpoint for the weights; of several copies their mean. */
 static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix) {
     for (int i = 0; i < engine->n_weights; i++) {
-        char name[512];
         tri_piece piece = engine->weights[i];
-        snprintf(name, sizeof name, "%s%s", prefix, piece.name);
-        piece.name = name;
-        if (tri__checkpoint_has(checkpoint, name))
+        piece.name = TRI_TEXT(512, "%s%s", prefix, piece.name);
+        if (tri__checkpoint_has(checkpoint, piece.name))
             TRI_TRY(tri__copies_read(checkpoint, &piece, 0, TRI_MERGE_MEAN));
     }
     return TRI_OK;

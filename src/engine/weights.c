@@ -322,10 +322,8 @@ static const double NOISE = 0.1; /* of experts' weights, relative to the deviati
 static void add_noise(const tri_engine *engine, const tri_piece *piece) {
     enum { RUN = 4096 };
     tri_param param = *tri__model_find(engine->plan.model, piece->name);
-    char name[256];
     float noise[RUN], *w = piece->data;
-    snprintf(name, sizeof name, "noise %s", piece->name);
-    param.name = name, param.deviation *= (float)NOISE;
+    param.name = TRI_TEXT(256, "noise %s", piece->name), param.deviation *= (float)NOISE;
     for (int64_t at = piece->slice.begin, n; at < piece->slice.end && param.init == TRI_INIT_NORMAL; at += n) {
         n = piece->slice.end - at < RUN ? piece->slice.end - at : RUN;
         draw_normal(engine, &param, at, at + n, noise);
@@ -378,7 +376,6 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     const tri_piece *pieces = whole_model(engine, &n);
     const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
     for (int branch = 0; branch < assets->n_encoders; branch++) {
-        char prefix[32];
         TRI_OWNED(tri__hf_drop) tri_hf *hf = NULL;
         const char *folder = assets->folder[branch];
         if (!folder[0]) {
@@ -392,9 +389,9 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
             continue;
         }
         draw_here(engine);
-        snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
         const tri_encoder *e = &assets->encoder[branch];
         if (!assets->overridden[branch]) TRI_TRY(tri__hf_check_layers(hf, e->num_hidden_layers));
+        const char *prefix = TRI_TEXT(32, "%s.", tri__branch_name(branch));
         TRI_TRY(tri__hf_read(hf, prefix, tri__family(e)->prefix, pieces, n, filled, log));
         part_experts(engine, branch, filled, log);
     }

@@ -69,11 +69,10 @@ static void say(const tri_wisdom *wisdom, int before, double seconds, const tri_
 }
 
 static tri_status tune(tri_engine *engine, const char *folder, tri_wisdom *wisdom, const tri_log *log) {
-    char path[TRI_PATH_MAX];
     tri_world *world = engine->place.world;
     double begin = tri__clock();
     int lead = engine->place.rank == 0;
-    TRI_TRY(tri__path_join(path, folder, TRI_WISDOM_FILE));
+    TRI_PATH(path, folder, TRI_WISDOM_FILE);
     TRI_TRY(take_known(world, lead, path, tri__exec_kind(engine->exec), wisdom, log));
     int before = wisdom->n;
     TRI_TRY(tri__exec_tune(engine->exec, wisdom));
