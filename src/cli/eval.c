@@ -279,8 +279,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set(object, "unseen", e->unseen);
     int several = e->scores.is_number && e->scores.n_classes;
     if (e->scores.is_number) {
-        if (several)
-            tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
+        if (several) tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
         else
             tri__json_set_new(object, "interval",
                               tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));

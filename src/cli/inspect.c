@@ -170,8 +170,7 @@ static tri_status write_config(const tri_cli *cli, const char *path, const char 
     if (status != TRI_OK)
         fprintf(cli->err,
                 cli->err_color ? "\033[33mwarning:\033[0m %s does not train as it is: %s\n"
-                               : "warning: %s does not train as it is: %s\n",
-                path, tri_error());
+                               : "warning: %s does not train as it is: %s\n", path, tri_error());
     return TRI_OK;
 }
 

@@ -80,10 +80,9 @@ static int describe_encoders(tri_json *config, const tri_settings *settings, int
     const char *const names[] = {"primary", "secondary"};
     int random = 0, n = n_texts > 1 ? 2 : 1, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
     for (int t = 0; t < n; t++) {
-        char key[32];
-        snprintf(key, sizeof key, "%s_tokenizer", names[t]);
-        tri__json_set_new(config, key, tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
-        snprintf(key, sizeof key, "%s_encoder", names[t]);
+        const char *key = TRI_TEXT(32, "%s_encoder", names[t]);
+        tri__json_set_new(config, TRI_TEXT(32, "%s_tokenizer", names[t]),
+                          tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
         int lacks = model[t].folder[0] && !tri__inspect_has_weights(&model[t]);
         if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
         else if (lacks && !(t && shared))
@@ -155,8 +154,7 @@ static void describe_label(tri_json *config, tri_json *comments, int64_t task, c
     } else {
         comment(comments, "label_name",
                 in->label_given ? "as given: %d classes"
-                                : "a guess: %d classes; see part in trident inspect for others",
-                in->n_base_classes);
+                                : "a guess: %d classes; see part in trident inspect for others", in->n_base_classes);
     }
 }
 

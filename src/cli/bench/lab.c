@@ -216,9 +216,8 @@ static tri_status print_table(const lab *b, const char *title, tri_json *rows) {
 static tri_status print_results(const lab *b) {
     const tri_bench_model *m = b->model;
     tri_json *rows = tri__json_array();
-    char title[256];
-    snprintf(title, sizeof title, "%d layers x %d, %d ranks, %d x %d tokens each", m->layers, m->width, b->n,
-             m->samples, m->tokens);
+    const char *title = TRI_TEXT(256, "%d layers x %d, %d ranks, %d x %d tokens each", m->layers, m->width, b->n,
+                                 m->samples, m->tokens);
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i])
             tri__json_append_new(rows, row_of(layouts[i].title, layouts[i].kind == ALONE ? 1 : b->n, &b->result[i]));
@@ -258,7 +257,7 @@ static tri_status run_by_hand(lab *b, const tri_layout_words *layout, int which,
 
 static tri_status run_config(lab *b) {
     TRI_OWNED(tri__json_drop) tri_json *rows = tri__json_array();
-    char title[TRI_PATH_MAX + 32], *usual = (char *)"ddp; zero1; zero2; zero3";
+    char *usual = (char *)"ddp; zero1; zero2; zero3";
     const tri_texts *asked = &b->options->layouts, all = {.at = &usual, .n = 1};
     tri_layout_words layout = {.name = "one device"};
     if (strcmp(asked->at[0], "all") == 0) asked = &all;
@@ -267,8 +266,7 @@ static tri_status run_config(lab *b) {
         TRI_TRY(tri__layout_words(asked, i, &layout, &found));
         if (found) TRI_TRY(run_by_hand(b, &layout, i + 1, rows));
     }
-    snprintf(title, sizeof title, "Layouts of %s, measured", b->asked->config);
-    return print_table(b, title, TRI_GIVE(rows));
+    return print_table(b, TRI_TEXT(TRI_PATH_MAX + 32, "Layouts of %s, measured", b->asked->config), TRI_GIVE(rows));
 }
 
 /* ---- From beginning to end ---- */

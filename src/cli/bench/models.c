@@ -137,9 +137,8 @@ static tri_status encoder_json(const tri_bench_model *m, tri_json **out) {
 }
 
 tri_status tri__bench_config(const tri_bench_model *m, const char *folder, const char *vocab) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *encoder = NULL;
-    TRI_TRY(tri__path_join(path, folder, "config.json"));
+    TRI_PATH(path, folder, "config.json");
     TRI_TRY(encoder_json(m, &encoder));
     TRI_OWNED(tri__json_drop) tri_json *config =
         tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:i, s:f}", "label_name", "label", "primary_text_name", "first",
@@ -154,9 +153,8 @@ tri_status tri__bench_config(const tri_bench_model *m, const char *folder, const
 }
 
 tri_status tri__bench_write(const tri_bench_model *m, const char *folder, int64_t rows) {
-    char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(vocab, folder, "vocab"));
-    TRI_TRY(tri__path_join(data, folder, "data"));
+    TRI_PATH(vocab, folder, "vocab");
+    TRI_PATH(data, folder, "data");
     TRI_TRY(tri__folder_make(vocab));
     TRI_TRY(tri__folder_make(data));
     TRI_TRY(write_vocabulary(vocab, m->vocabulary));

@@ -53,9 +53,8 @@ static tri_status open_model(bench *b) {
     tri_place place;
     tri_counts max;
     tri_engine *engine = &b->engine;
-    char config[TRI_PATH_MAX];
     TRI_TRY(tri__bench_config(b->at.model, b->folder, "bert-base-uncased")); /* a tokenizer that is not used */
-    TRI_TRY(tri__path_join(config, b->folder, "config.json"));
+    TRI_PATH(config, b->folder, "config.json");
     TRI_TRY(tri__settings_config(&b->settings, config));
     TRI_TRY(tri__settings_infer(&b->settings, b->asked));
     TRI_TRY(tri__assets_open(&b->settings, 0, NULL, &b->assets));

@@ -118,13 +118,8 @@ static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_t
         when[i - WARMUP] = (tri_time){begin, end};
         predicting p = {s, b->hardware, &simulated[i - WARMUP]};
         if (b->hardware) TRI_TRY(tri__arena_scratch(predict, &p));
-        r->flops += s->model_flops;
-        r->executed += s->last.flops;
-        r->tokens += s->last.tokens;
-        r->host += host;
-        r->waited += s->waited;
-        r->worked += s->worked;
-        r->mean += end - begin;
+        r->flops += s->model_flops, r->executed += s->last.flops, r->tokens += s->last.tokens;
+        r->host += host, r->waited += s->waited, r->worked += s->worked, r->mean += end - begin;
     }
     r->loss[1] = s->last.loss;
     return TRI_OK;

@@ -41,8 +41,7 @@ static tri_json *encoder(int positions) {
 /* Makes the vocabulary's folder a model folder without weights, so that other configurations can name it. */
 static tri_status write_encoder(const demo *d) {
     enum { POSITIONS = 512 }; /* the default of max_sen_len */
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, d->vocab, "config.json"));
+    TRI_PATH(path, d->vocab, "config.json");
     TRI_OWNED(tri__json_drop) tri_json *config = encoder(POSITIONS);
     if (!config) return tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
     return tri__json_save(path, config);
@@ -50,10 +49,9 @@ static tri_status write_encoder(const demo *d) {
 
 /* Fails if the folder is not new, empty, or that of an earlier demo, whose files are replaced. */
 static tri_status check_folder(const char *folder) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__names_free) tri_names names = {0};
     int there;
-    TRI_TRY(tri__path_join(path, folder, "all.json"));
+    TRI_PATH(path, folder, "all.json");
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there || tri__is_file(path)) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &names));
@@ -99,11 +97,9 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
 /* One model's training: its configuration file, the demo's data, a fresh run folder; four ranks, or two if there are
  * not so many cores. */
 static tri_status train(const demo *d, const struct variant *v, tri_training *t) {
-    char name[64], path[TRI_PATH_MAX], seed[24], threads[24];
-    snprintf(name, sizeof name, "%s.json", v->folder);
-    snprintf(seed, sizeof seed, "%lld", (long long)d->asked->seed);
-    snprintf(threads, sizeof threads, "%lld", (long long)d->asked->threads);
-    TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
+    const char *seed = TRI_TEXT(24, "%lld", (long long)d->asked->seed),
+               *threads = TRI_TEXT(24, "%lld", (long long)d->asked->threads);
+    TRI_PATH(path, d->asked->output_dir, TRI_TEXT(64, "%s.json", v->folder));
     TRI_TRY(tri__path_join(t->folder, d->asked->output_dir, v->folder));
     snprintf(t->name, sizeof t->name, "%s", v->title);
     TRI_OWNED(tri__json_drop) tri_json *config = configuration(d, v);
@@ -169,8 +165,7 @@ static tri_status print_table(const demo *d) {
     if (folder && data)
         fprintf(out,
                 "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n"
-                "      trident serve %s/all\n",
-                folder, data, folder);
+                "      trident serve %s/all\n", folder, data, folder);
     return folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 

@@ -160,8 +160,7 @@ static void make(uint32_t seed, uint32_t split, uint32_t index, row *out) {
 /* Texts contain commas, so they are quoted; they never contain quotes. */
 static tri_status write_split(const char *folder, const char *name, uint32_t seed, uint32_t split, uint32_t rows,
                               char **texts) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_OWNED(tri__free_at) char *data = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&data, &size);
