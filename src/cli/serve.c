@@ -91,8 +91,7 @@ static tri_status take_model(serving *s, const char *word) {
         name = strrchr(real, '/') + 1, length = strlen(name);
         if (!length) return tri__fail(TRI_USAGE, "%s: name the model: NAME=RUN", word);
     }
-    s->run[s->n] = run;
-    s->name[s->n] = strndup(name, length);
+    s->run[s->n] = run, s->name[s->n] = strndup(name, length);
     return s->name[s->n++] ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 

@@ -158,8 +158,7 @@ static tri_status plan_engine(void *data) {
     if (engine->device && engine->device->is_stub && !p->train && !s->stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
-    engine->threads = tri__threads(s);
-    engine->workers = tri__workers(s);
+    engine->threads = tri__threads(s), engine->workers = tri__workers(s);
     engine->guard = s->guard;
     if (p->place->target) engine->target = *p->place->target;
     else TRI_TRY(tri__device_target(engine->device, &engine->target));

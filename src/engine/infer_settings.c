@@ -68,10 +68,8 @@ tri_status tri__settings_check(const tri_settings *model, const tri_checkpoint *
 tri_status tri__settings_infer(tri_settings *model, const tri_settings *asked) {
     for (const tri_option *row = tri__run_options; row->name; row++)
         if (takes(row, asked)) TRI_TRY(take(row, asked, model));
-    model->nodes = asked->nodes;
-    model->guard = asked->guard;
-    model->stub = asked->stub;
-    model->shows_attention = asked->shows_attention;
+    model->nodes = asked->nodes, model->guard = asked->guard;
+    model->stub = asked->stub, model->shows_attention = asked->shows_attention;
     model->reduce_dtype = TRI_PRECISION_FP32;
     return take_precision(model, asked);
 }

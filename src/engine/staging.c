@@ -60,8 +60,7 @@ tri_status tri__staging_time(tri_arena *arena, const tri_plan_in *in, const tri_
     }
     tri_costs costs = tri__staging_costs(arena, in, hardware);
     TRI_TRY(tri__timeline(arena, train, &costs, &timeline));
-    out->seconds = timeline.mean;
-    out->bubble = tri__timeline_idle(&timeline);
+    out->seconds = timeline.mean, out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
 }
 

@@ -44,8 +44,7 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
                              .data = flat ? flat + begin - held[param->unit].begin : NULL,
                              .repeat = engine->train >= 0 ? param->repeat : 0, /* what is trained fits already */
                              .through = through(engine)};
-        piece->slice.begin = begin - param->at;
-        piece->slice.end = end - param->at;
+        piece->slice.begin = begin - param->at, piece->slice.end = end - param->at;
     }
     return n;
 }
@@ -289,8 +288,7 @@ static tri_status pass_all(tri_engine *engine) {
 
 tri_status tri__engine_upload(tri_engine *engine) {
     TRI_TRY(engine->plan.filling.slot ? pass_all(engine) : upload_all(engine));
-    engine->draws = 0;
-    engine->source = NULL;
+    engine->draws = 0, engine->source = NULL;
     TRI_TRY(tri__exec_finish(engine->exec));
     (void)tri__exec_worked(engine->exec); /* resets the clock before the first step */
     return TRI_OK;

@@ -215,8 +215,7 @@ static void score_shares(bootstrap *b) {
         int64_t rows = counts[c], called = counts[n + c], both = counts[2 * n + c];
         right += both;
         if (!b->by_class) continue;
-        out->precision[c] = tri__interval_share(both, called);
-        out->recall[c] = tri__interval_share(both, rows);
+        out->precision[c] = tri__interval_share(both, called), out->recall[c] = tri__interval_share(both, rows);
         out->f1[c] = tri__interval_f1(both, rows + called - both);
     }
     out->of[TRI_FIGURE_ACCURACY] = tri__interval_share(right, b->n);

@@ -72,8 +72,7 @@ static tri_status time_encode(host *h, figures *f) {
         if (i >= 0) tokens += tri__encoded_tokens(encoded);
         tri__encoded_free(encoded);
     }
-    f->encode = (tri__bench_cpu(0) - begin) / REQUESTS;
-    f->tokens = (double)tokens / REQUESTS;
+    f->encode = (tri__bench_cpu(0) - begin) / REQUESTS, f->tokens = (double)tokens / REQUESTS;
     return TRI_OK;
 }
 

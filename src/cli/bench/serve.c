@@ -126,10 +126,8 @@ static tri_status run(bench *b, result *r) {
     r->median = tri__bench_median(r->times, r->runs); /* sorts them */
     r->least = r->times[0], r->late = r->times[(r->runs - 1) * 99 / 100];
     r->planned = (double)tri__exec_bytes(b->engine.exec);
-    for (int64_t i = 0; i < b->at.batches; i++) {
-        r->rows += b->at.batch[i].n;
-        r->tokens += b->at.batch[i].tokens[0] + b->at.batch[i].tokens[1];
-    }
+    for (int64_t i = 0; i < b->at.batches; i++)
+        r->rows += b->at.batch[i].n, r->tokens += b->at.batch[i].tokens[0] + b->at.batch[i].tokens[1];
     return TRI_OK;
 }
 

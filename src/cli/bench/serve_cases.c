@@ -118,8 +118,7 @@ static void fill_batch(tri_micro *m, const tri_serve_case *at, const int32_t *le
         m->seq[text] = take(memory, m->n + 1);
         fill_text(m, text, at, length + text, random);
     }
-    m->labels = take(memory, m->n);
-    m->keyn = take(memory, 2 * m->n);
+    m->labels = take(memory, m->n), m->keyn = take(memory, 2 * m->n);
     m->numbers = (float *)(void *)take(memory, m->n * TRI_SERVE_COLUMNS);
     for (int64_t i = 0; i < m->n * TRI_SERVE_COLUMNS; i++) m->numbers[i] = (float)(i % 7) / 3 - 1;
 }
