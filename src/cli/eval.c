@@ -47,10 +47,8 @@ static tri_status print_whole(const tri_cli *cli, const tri_evaluation *e) {
         fprintf(cli->out, "PR AUC, average precision and ROC AUC are of label %s.\n", name_of(s, s->positive, name));
     else fputs("PR AUC, average precision and ROC AUC are means over all labels, each against the rest.\n", cli->out);
     if (with)
-        fprintf(cli->out,
-                "Intervals: shares of rows by Wilson's formula, ECE without its bias, others by %lld resamples of the "
-                "rows (--bootstrap).\n",
-                (long long)e->intervals.resamples);
+        fprintf(cli->out, "Intervals: shares of rows by Wilson's formula, ECE without its bias, others by %lld "
+                "resamples of the rows (--bootstrap).\n", (long long)e->intervals.resamples);
     return TRI_OK;
 }
 
@@ -90,8 +88,7 @@ static tri_status print_numbers(const tri_cli *cli, const tri_evaluation *e) {
     tri__text_table_add(&table, "loss\t%.6g\t", e->scores.loss);
     for (int at = 0; tri__number_figure(&e->scores.numbers, &at, &name, &value);) {
         int of = tri__text_index(name, interval_key[e->scores.n_classes > 0], TRI_NUMBER_INTERVALS);
-        tri__text_table_add(&table, "%s\t%.6g%s", name, value,
-                            interval(of < 0 ? NULL : &e->intervals.of[of], range));
+        tri__text_table_add(&table, "%s\t%.6g%s", name, value, interval(of < 0 ? NULL : &e->intervals.of[of], range));
     }
     TRI_TRY(tri__print_table(cli, &table));
     if (e->promised > 0)
@@ -113,11 +110,9 @@ static void print_decision(const tri_cli *cli, const tri_evaluation *e) {
                  tri__number_in(e->fitted, "threshold") == d->threshold;
     char name[NAME_BYTES];
     if (d->temperature != 1)
-        fprintf(cli->out,
-                "Temperature %.4g, fitted to validation: log loss %.4f to %.4f, ECE %.4f to %.4f, Brier score %.4f to "
-                "%.4f.\n",
-                d->temperature, e->before.log_loss, s->log_loss, e->before.ece, s->reliability.ece, e->before.brier,
-                s->reliability.brier);
+        fprintf(cli->out, "Temperature %.4g, fitted to validation: log loss %.4f to %.4f, ECE %.4f to %.4f, Brier "
+                "score %.4f to %.4f.\n", d->temperature, e->before.log_loss, s->log_loss, e->before.ece,
+                s->reliability.ece, e->before.brier, s->reliability.brier);
     if (d->has_threshold)
         fprintf(cli->out, "Threshold: label %s from a probability of %.6g on%s%s%s.\n", name_of(s, d->positive, name),
                 d->threshold, is_own ? " (" : "", is_own ? chosen : "", is_own ? ")" : "");
@@ -206,8 +201,7 @@ static tri_json *group_json(const tri_group_form *form, const tri_group_scores *
     tri_json *one = tri__json_pack("{s:s, s:I}", "group", group->name, "rows", (tri_json_int)group->rows);
     for (int f = 0; f < form->n; f++) tri__json_set_new(one, form->key[f], tri__json_real(group->figure[f]));
     if (group->intervals.resamples)
-        tri__json_set_new(one, "intervals",
-                          tri__intervals_json(form->key, form->n, &group->intervals, NULL));
+        tri__json_set_new(one, "intervals", tri__intervals_json(form->key, form->n, &group->intervals, NULL));
     return one;
 }
 
@@ -250,8 +244,7 @@ static tri_json *decision_json(const tri_evaluation *e) {
     const tri_decision *d = &e->decision;
     tri_json *all = tri__json_pack("{s:f, s:o, s:o, s:{s:f, s:f, s:f}}", "temperature", d->temperature, "threshold",
                                    d->has_threshold ? tri__json_real(d->threshold) : tri__json_null(), "positive",
-                                   d->has_threshold ? tri__json_string(e->scores.label[d->positive])
-                                                    : tri__json_null(),
+                                   d->has_threshold ? tri__json_string(e->scores.label[d->positive]) : tri__json_null(),
                                    "before_temperature", "log_loss", e->before.log_loss, "ece", e->before.ece, "brier",
                                    e->before.brier);
     if (e->fitted) tri__json_set(all, "fitted", e->fitted);
@@ -286,8 +279,7 @@ static tri_status print_object(const tri_cli *cli, const tri_evaluation *e) {
     tri__json_set(object, "unseen", e->unseen);
     int several = e->scores.is_number && e->scores.n_classes;
     if (e->scores.is_number) {
-        if (several)
-            tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
+        if (several) tri__json_set_new(object, "decision", e->fitted ? tri__json_incref(e->fitted) : tri__json_null());
         else
             tri__json_set_new(object, "interval",
                               tri__json_pack("{s:f, s:f}", "promised", e->promised, "inside", e->inside));

@@ -173,9 +173,7 @@ static tri_status print_importance(const tri_cli *cli, const tri_json *facts) {
     for (int again = 0; again <= (how != NULL); again++) {
         tri_text_table table = {0};
         tri__text_table_add(&table, again ? "trained without" : "input permuted");
-        for (int f = 0; f < 3; f++)
-            tri__text_table_more(&table, "%s\t%s", row[f].name,
-                                 how ? "95 % interval" : "+-");
+        for (int f = 0; f < 3; f++) tri__text_table_more(&table, "%s\t%s", row[f].name, how ? "95 % interval" : "+-");
         tri__text_table_add(&table, "(none)");
         for (int f = 0; f < 3; f++)
             tri__text_table_more(&table, "%s\t", figure(tri__json_get(facts, "figures"), row[f].key, "%.4f", 1, value));

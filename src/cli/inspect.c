@@ -116,28 +116,17 @@ static tri_status inspect(const tri_settings *settings, const char *data, const 
     tri_data_files files;
     TRI_TRY(tri__data_files(data, &files));
     tri_inspect_spec spec = {
-        .path = {files.train, files.valid, files.test},
-        .label = m->label_name,
-        .has_columns = separator && !*separator,
-        .primary = m->primary_text_name,
-        .secondary = m->secondary_text_name,
-        .further = m->secondary_text_list.at,
-        .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0,
-        .texts = m->text_list,
-        .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL,
-        .n_tabular = m->tab_field_list.n,
-        .buckets = m->hash_buckets,
+        .path = {files.train, files.valid, files.test}, .label = m->label_name, .has_columns = separator && !*separator,
+        .primary = m->primary_text_name, .secondary = m->secondary_text_name, .further = m->secondary_text_list.at,
+        .n_further = m->secondary_text_name ? m->secondary_text_list.n : 0, .texts = m->text_list,
+        .tabular = m->tab_field_list.n ? m->tab_field_list.at : NULL, .n_tabular = m->tab_field_list.n,
+        .buckets = m->hash_buckets, .label_list = m->label_list,
         .is_number = !tri__settings_given(settings, &m->task)
                          ? -1
                          : m->task == TRI_TASK_NUMBER || m->task == TRI_TASK_QUANTILES,
-        .tokenizer = {model[0].tokenizer, model[1].tokenizer},
-        .label_list = m->label_list,
-        .reading = {tri__settings_decimal(settings), m->missing},
-        .date_order = (tri_date_order)settings->date_order,
-        .threads = settings->threads ? (int)settings->threads : tri__cores(),
-        .skip_bad_rows = settings->bad_rows != 0,
-        .tables = settings->tables,
-    };
+        .tokenizer = {model[0].tokenizer, model[1].tokenizer}, .skip_bad_rows = settings->bad_rows != 0,
+        .reading = {tri__settings_decimal(settings), m->missing}, .date_order = (tri_date_order)settings->date_order,
+        .threads = settings->threads ? (int)settings->threads : tri__cores(), .tables = settings->tables};
     int64_t memory;
     TRI_TRY(tri__memory_limit_parse(settings->memory_limit, &memory));
     spec.memory = (size_t)memory;
@@ -181,8 +170,7 @@ static tri_status write_config(const tri_cli *cli, const char *path, const char 
     if (status != TRI_OK)
         fprintf(cli->err,
                 cli->err_color ? "\033[33mwarning:\033[0m %s does not train as it is: %s\n"
-                               : "warning: %s does not train as it is: %s\n",
-                path, tri_error());
+                               : "warning: %s does not train as it is: %s\n", path, tri_error());
     return TRI_OK;
 }
 

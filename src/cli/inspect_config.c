@@ -70,9 +70,7 @@ static double rate_of(const tri_inspect_model *model) {
     if (has_file(model, "config.json") && tri__path_join(path, model->folder, "config.json") == TRI_OK &&
         tri__json_load(path, TRI_DATA, &json) == TRI_OK)
         (void)tri__encoder_parse(json, path, &encoder); /* training says what is wrong with it */
-    return encoder.hidden_size <= SMALL  ? pretrained.lr
-           : encoder.hidden_size <= BASE ? pretrained.lr / 2
-                                         : pretrained.lr / 5;
+    return pretrained.lr / (encoder.hidden_size <= SMALL ? 1 : encoder.hidden_size <= BASE ? 2 : 5);
 }
 
 /* The encoders' tokenizers and architectures; returns whether they begin with random weights. */
@@ -82,15 +80,13 @@ static int describe_encoders(tri_json *config, const tri_settings *settings, int
     const char *const names[] = {"primary", "secondary"};
     int random = 0, n = n_texts > 1 ? 2 : 1, shared = n == 2 && strcmp(model[0].name, model[1].name) == 0 && !given[1];
     for (int t = 0; t < n; t++) {
-        char key[32];
-        snprintf(key, sizeof key, "%s_tokenizer", names[t]);
-        tri__json_set_new(config, key, tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
-        snprintf(key, sizeof key, "%s_encoder", names[t]);
+        const char *key = TRI_TEXT(32, "%s_encoder", names[t]);
+        tri__json_set_new(config, TRI_TEXT(32, "%s_tokenizer", names[t]),
+                          tri__json_string(model[t].name[0] ? model[t].name : "bert-base-uncased"));
         int lacks = model[t].folder[0] && !tri__inspect_has_weights(&model[t]);
         if (given[t]) tri__json_set(config, key, (tri_json *)given[t]);
         else if (lacks && !(t && shared))
-            tri__json_set_new(config, key,
-                              small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer));
+            tri__json_set_new(config, key, small_encoder(model[t].tokenizer ? model[t].tokenizer : model[0].tokenizer));
         random |= lacks;
     }
     if (shared) tri__json_set_new(config, "share_encoders", tri__json_boolean(1));
@@ -158,8 +154,7 @@ static void describe_label(tri_json *config, tri_json *comments, int64_t task, c
     } else {
         comment(comments, "label_name",
                 in->label_given ? "as given: %d classes"
-                                : "a guess: %d classes; see part in trident inspect for others",
-                in->n_base_classes);
+                                : "a guess: %d classes; see part in trident inspect for others", in->n_base_classes);
     }
 }
 

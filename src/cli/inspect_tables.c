@@ -41,9 +41,7 @@ static tri_status print_columns(const tri_cli *cli, const tri_inspection *in) {
     tri_status status = tri__print_table(cli, &table);
     if (estimated)
         fputs("\nmedian, p95, max: tokens of a text, estimated by its words; --tokenizer DIR, or --config and "
-              "--models-dir, "
-              "count them\n",
-              cli->out);
+              "--models-dir, count them\n", cli->out);
     else if (measured) fputs("\nmedian, p95, max: tokens of a text, those around it included\n", cli->out);
     if (measured && measured < in->split[in->base].rows)
         fprintf(cli->out, "lengths are of %s evenly spaced rows\n", tri__text_count(measured, rows));

@@ -77,11 +77,7 @@ static void put_field(writer *w, const char *text, size_t length) {
 
 static void put_text(writer *w, const char *text) { put_field(w, text, strlen(text)); }
 
-static void put_probability(writer *w, float probability) {
-    char text[32];
-    snprintf(text, sizeof text, "%.9g", (double)probability);
-    put_text(w, text);
-}
+static void put_probability(writer *w, float p) { put_text(w, TRI_TEXT(32, "%.9g", (double)p)); }
 
 static tri_status end_line(writer *w) {
     tri__buffer_add(w->line, "\n", 1);
@@ -160,11 +156,8 @@ static tri_status put_header(writer *w) {
     if (!p->is_number) TRI_TRY(put_name(w, "", p->separator ? "labels" : "label"));
     for (int c = 0; !w->top && c < p->n_classes; c++) TRI_TRY(put_name(w, p->is_number ? "" : "prob_", p->label[c]));
     for (int k = 1; k <= w->top; k++) {
-        char number[16] = "";
-        if (k > 1) {
-            snprintf(number, sizeof number, "_%d", k);
-            TRI_TRY(put_name(w, "label", number));
-        }
+        const char *number = k > 1 ? TRI_TEXT(16, "_%d", k) : "";
+        if (k > 1) TRI_TRY(put_name(w, "label", number));
         TRI_TRY(put_name(w, "prob", number));
     }
     return end_line(w);
@@ -187,11 +180,7 @@ static tri_status put_row(writer *w, int64_t i) {
         tri_field_text field = tri__table_field(p->table, p->row[i], p->column[c]);
         put_field(w, field.text, field.length);
     }
-    if (w->numbered) {
-        char number[32];
-        snprintf(number, sizeof number, "%lld", (long long)tri__table_record(p->table, p->row[i]));
-        put_text(w, number);
-    }
+    if (w->numbered) put_text(w, TRI_TEXT(32, "%lld", (long long)tri__table_record(p->table, p->row[i])));
     if (p->separator) TRI_TRY(put_labels(w, probs));
     else if (!p->is_number) put_text(w, p->label[w->order[0]]);
     for (int c = 0; !w->top && c < p->n_classes; c++) put_probability(w, probs[c]);
@@ -253,13 +242,9 @@ static tri_status write_all(tri_cli *cli, const tri_settings *settings, const tr
     int64_t most = options->uncertain;
     TRI_OWNED(tri__free_at) ranked *rank = NULL;
     if (most) TRI_TRY(rank_rows(p, &rank));
-    writer w = {.line = &line,
-                .form = form,
+    writer w = {.line = &line, .form = form,
                 .numbered = most || settings->bad_rows != TRI_BAD_ROWS_FAIL || settings->part != TRI_PART_ASKED_ALL,
-                .top = (int)options->top_k,
-                .p = p,
-                .rows = most && most < p->n ? most : p->n,
-                .rank = rank,
+                .top = (int)options->top_k, .p = p, .rows = most && most < p->n ? most : p->n, .rank = rank,
                 .order = malloc((size_t)p->n_classes * sizeof *w.order)};
     if (!w.order) return tri__fail(TRI_RESOURCE, "out of memory for the predictions");
     tri_status status = tri__output_write(cli, settings, "the predictions", put_rows, &w);

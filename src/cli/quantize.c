@@ -34,9 +34,8 @@ static tri_status print_facts(const tri_cli *cli, const tri_json *facts) {
     add_figures(&table, "before", tri__json_get(facts, "before"), tri__number_in(facts, "fp32_bytes"));
     add_figures(&table, "int8", tri__json_get(facts, "after"), tri__number_in(facts, "bytes"));
     TRI_TRY(tri__print_table(cli, &table));
-    fprintf(cli->out,
-            "\n%s: %d of %d layers in int8, everything else in %s; %.3f of the bytes; drop %.4f on %lld row%s\n",
-            tri__text_in(facts, "output_dir"), layers - (int)n, layers, tri__text_in(facts, "precision"),
+    fprintf(cli->out, "\n%s: %d of %d layers in int8, everything else in %s; %.3f of the bytes; drop %.4f on %lld "
+            "row%s\n", tri__text_in(facts, "output_dir"), layers - (int)n, layers, tri__text_in(facts, "precision"),
             tri__number_in(facts, "bytes") / tri__number_in(facts, "fp32_bytes"), tri__number_in(facts, "drop"),
             (long long)tri__number_in(facts, "rows"), tri__number_in(facts, "rows") == 1 ? "" : "s");
     tri__json_items(kept, name) fprintf(cli->out, "back in 16 bits: %s\n", tri__json_string_value(name));

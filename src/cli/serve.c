@@ -91,8 +91,7 @@ static tri_status take_model(serving *s, const char *word) {
         name = strrchr(real, '/') + 1, length = strlen(name);
         if (!length) return tri__fail(TRI_USAGE, "%s: name the model: NAME=RUN", word);
     }
-    s->run[s->n] = run;
-    s->name[s->n] = strndup(name, length);
+    s->run[s->n] = run, s->name[s->n] = strndup(name, length);
     return s->name[s->n++] ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
@@ -108,8 +107,7 @@ static tri_status take_files(serving *s) {
     const serve_options *own = s->own;
     TRI_OWNED(tri__free_at) char *text = NULL;
     size_t size;
-    if (!own->tls_cert != !own->tls_key)
-        return tri__fail(TRI_USAGE, "--tls-cert and --tls-key are needed together");
+    if (!own->tls_cert != !own->tls_key) return tri__fail(TRI_USAGE, "--tls-cert and --tls-key are needed together");
     if (own->tls_cert) TRI_TRY(tri__file_read(own->tls_cert, PEM_FILE, &s->certificate, &size));
     if (own->tls_key) TRI_TRY(tri__file_read(own->tls_key, PEM_FILE, &s->private_key, &size));
     warn_of_readers(s, own->tls_key);
@@ -165,9 +163,8 @@ static void fill(serving *s) {
                      .max_wait = own->max_wait_ms / 1000, .queue_rows = own->max_queue},
         .http = {.host = own->host, .port = (int)own->port, .keys = own->api_key_file ? &s->keys : NULL,
                  .certificate = s->certificate, .private_key = s->private_key,
-                 .max_body = (size_t)tri__text_size(own->max_body),
-                 .check_host = open || own->allow_host, .allow_host = own->allow_host,
-                 .max_connections = (int)connections,
+                 .max_body = (size_t)tri__text_size(own->max_body), .check_host = open || own->allow_host,
+                 .allow_host = own->allow_host, .max_connections = (int)connections,
                  .max_per_address = (int)(each ? each : connections > 4 * LEAST_EACH ? connections / 4 : LEAST_EACH),
                  .max_requests = (int)own->max_concurrent_requests, .idle_seconds = own->idle_timeout,
                  .request_seconds = own->request_timeout, .threads = http_threads(s)},
@@ -209,9 +206,8 @@ static tri_status serve_here(tri_cli *cli, const tri_settings *settings, tri_wor
 
 static tri_status prepare(serving *s, const tri_command_call *call) {
     if (s->settings->cp_size > 1)
-        return tri__fail(TRI_USAGE,
-                         "--cp-size %lld: a server's first rank sends the others whole batches, not runs of their "
-                         "tokens; take --tp-size, or trident predict for long texts in a file",
+        return tri__fail(TRI_USAGE, "--cp-size %lld: a server's first rank sends the others whole batches, not runs of "
+                         "their tokens; take --tp-size, or trident predict for long texts in a file",
                          (long long)s->settings->cp_size);
     if (!call->n_words) return tri__fail(TRI_USAGE, "which model? trident serve RUN, a checkpoint or a run folder");
     for (int i = 0; i < call->n_words; i++) TRI_TRY(take_model(s, call->words[i]));

@@ -13,16 +13,13 @@ static tri_status check_pipeline(const tri_settings *s) {
     const tri_schedule_row *schedule = tri__schedule_row((tri_schedule_kind)s->schedule);
     char names[TRI_SCHEDULE_NAMES];
     if (schedule->chain && s->pipeline_shape == TRI_SHAPE_ASKED_BRANCH && s->pp_size > 1)
-        return tri__fail(
-            TRI_USAGE,
-            "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders side by side: take "
-            "--pipeline-shape chain, or one of the schedules %s",
-            schedule->name, tri__schedule_names(1, names));
+        return tri__fail(TRI_USAGE, "--schedule %s needs stages in a row, --pipeline-shape branch puts the encoders "
+                         "side by side: take --pipeline-shape chain, or one of the schedules %s", schedule->name,
+                         tri__schedule_names(1, names));
     if (s->virtual_stages && schedule->chunks && s->virtual_stages != schedule->chunks)
-        return tri__fail(TRI_USAGE,
-                         "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule interleaved takes "
-                         "any number from 2 on",
-                         (long long)s->virtual_stages, schedule->name, schedule->chunks);
+        return tri__fail(TRI_USAGE, "--virtual-stages %lld: with --schedule %s each rank holds %d; --schedule "
+                         "interleaved takes any number from 2 on", (long long)s->virtual_stages, schedule->name,
+                         schedule->chunks);
     return TRI_OK;
 }
 
@@ -39,14 +36,12 @@ static tri_status check_fp8(const tri_settings *s) {
 
 tri_status tri__accept_precision(const tri_settings *s) {
     if (s->precision == TRI_PRECISION_INT8)
-        return tri__fail(TRI_USAGE,
-                         "--precision int8: training computes in fp32, bf16, fp16 or fp8; --quantize int8 beside one "
-                         "of the first three trains for int8 products");
+        return tri__fail(TRI_USAGE, "--precision int8: training computes in fp32, bf16, fp16 or fp8; --quantize int8 "
+                         "beside one of the first three trains for int8 products");
     TRI_TRY(check_fp8(s));
     if (s->quantize == TRI_QUANTIZE_FP8)
-        return tri__fail(TRI_USAGE,
-                         "--quantize fp8: training is for int8 products only; eval and predict take fp8, and "
-                         "--precision fp8 trains with fp8 products");
+        return tri__fail(TRI_USAGE, "--quantize fp8: training is for int8 products only; eval and predict take fp8, "
+                         "and --precision fp8 trains with fp8 products");
     if (s->float_layers.n && s->quantize == TRI_QUANTIZE_NONE && s->precision != TRI_PRECISION_FP8)
         return tri__fail(TRI_USAGE, "--float-layers: nothing is quantised without --quantize int8 or --precision fp8");
     return TRI_OK;
@@ -76,31 +71,22 @@ static tri_status check_loss(const tri_settings *s) {
     /* Both move weight from samples that are right already, in ways that do not compose: the focal factor would be of a
      * probability that the smoothed target does not want at 1. */
     if (s->loss != TRI_LOSS_FOCAL || s->label_smoothing == 0) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "--label-smoothing %g: --loss focal has no smoothed form: give one of them, or --loss "
-                     "cross_entropy",
-                     s->label_smoothing);
+    return tri__fail(TRI_USAGE, "--label-smoothing %g: --loss focal has no smoothed form: give one of them, or --loss "
+                     "cross_entropy", s->label_smoothing);
 }
 
 /* Of --optimizer. */
-static const char *word_of(const tri_settings *s) {
-    return tri__optimizer_row((tri_optimizer_kind)s->optimizer)->name;
-}
+static const char *word_of(const tri_settings *s) { return tri__optimizer_row((tri_optimizer_kind)s->optimizer)->name; }
 
 /* Two ways to say what travels in which step. */
 static tri_status check_kinds(const tri_settings *s) {
     if (!tri__is_onebit((tri_optimizer_kind)s->optimizer)) return TRI_OK;
     if (s->sync_every > 1)
-        return tri__fail(
-            TRI_USAGE,
-            "--optimizer %s exchanges momentum in its own steps, --sync-every %lld weights in others: give "
-            "one of them",
-            word_of(s), (long long)s->sync_every);
+        return tri__fail(TRI_USAGE, "--optimizer %s exchanges momentum in its own steps, --sync-every %lld weights in "
+                         "others: give one of them", word_of(s), (long long)s->sync_every);
     if (s->compress_gradients)
-        return tri__fail(TRI_USAGE,
-                         "--optimizer %s sends momentum as signs, not gradients: leave out --compress-gradients, or "
-                         "take --optimizer adamw or lamb with it",
-                         word_of(s));
+        return tri__fail(TRI_USAGE, "--optimizer %s sends momentum as signs, not gradients: leave out "
+                         "--compress-gradients, or take --optimizer adamw or lamb with it", word_of(s));
     return tri__accept_steps(s, s->max_steps);
 }
 
@@ -108,26 +94,23 @@ static tri_status check_kinds(const tri_settings *s) {
 static tri_status check_warmup(const tri_settings *s, int64_t steps) {
     long long warmup = (long long)tri__warmup_steps(s, steps);
     if (s->full_steps && s->full_steps < warmup)
-        return tri__fail(TRI_USAGE,
-                         "--full-steps %lld ends within the learning rate's warm-up of %lld steps (--warmup-steps): "
-                         "there is no stable momentum yet. Give --full-steps %lld or more, or a shorter warm-up",
-                         (long long)s->full_steps, warmup, warmup);
+        return tri__fail(TRI_USAGE, "--full-steps %lld ends within the learning rate's warm-up of %lld steps "
+                         "(--warmup-steps): there is no stable momentum yet. Give --full-steps %lld or more, or a "
+                         "shorter warm-up", (long long)s->full_steps, warmup, warmup);
     if (s->var_freeze_step && s->var_freeze_step < warmup)
-        return tri__fail(TRI_USAGE,
-                         "--var-freeze-step %lld is within the learning rate's warm-up of %lld steps (--warmup-steps): "
-                         "the variance is not stable yet. Give --var-freeze-step %lld or more, or a shorter warm-up",
-                         (long long)s->var_freeze_step, warmup, warmup);
+        return tri__fail(TRI_USAGE, "--var-freeze-step %lld is within the learning rate's warm-up of %lld steps "
+                         "(--warmup-steps): the variance is not stable yet. Give --var-freeze-step %lld or more, or a "
+                         "shorter warm-up", (long long)s->var_freeze_step, warmup, warmup);
     return TRI_OK;
 }
 
 /* 0/1 Adam: not every step updates the variance. */
 static tri_status accept_intervals(const tri_settings *s, const tri_optimizing *how) {
     if (tri__steps_of_kind(how, TRI_GATE(variance), how->steps) < how->steps) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "--optimizer zero-one-adam: the first %lld steps update the variance (--var-update-scaler), and "
-                     "the run has %lld: momentum would never travel as signs. Give a smaller --var-update-scaler, or "
-                     "a longer run",
-                     (long long)s->var_update_scaler, (long long)how->steps);
+    return tri__fail(TRI_USAGE, "--optimizer zero-one-adam: the first %lld steps update the variance "
+                     "(--var-update-scaler), and the run has %lld: momentum would never travel as signs. Give a "
+                     "smaller --var-update-scaler, or a longer run", (long long)s->var_update_scaler,
+                     (long long)how->steps);
 }
 
 /* What is given by name is done wherever a step is left; the default also wants enough of them to be worth it. */
@@ -142,22 +125,19 @@ tri_status tri__accept_steps(const tri_settings *s, int64_t steps) {
     if (how.kind == TRI_ZERO_ONE_ADAM) return accept_intervals(s, &how);
     int64_t full = how.full_steps, window = tri__variance_window(&how);
     if (s->full_steps && full >= steps)
-        return tri__fail(TRI_USAGE,
-                         "--optimizer %s: momentum would travel as signs after %lld full steps (--full-steps), but the "
-                         "run has %lld: give a smaller --full-steps, or a longer run",
+        return tri__fail(TRI_USAGE, "--optimizer %s: momentum would travel as signs after %lld full steps "
+                         "(--full-steps), but the run has %lld: give a smaller --full-steps, or a longer run",
                          word_of(s), (long long)full, (long long)steps);
     if (s->full_steps || steps - full >= (steps + 4) / 5) return TRI_OK;
     if (full > window)
-        return tri__fail(TRI_USAGE,
-                         "--optimizer %s: momentum would travel as signs after %lld full steps (as many as "
+        return tri__fail(TRI_USAGE, "--optimizer %s: momentum would travel as signs after %lld full steps (as many as "
                          "--warmup-steps), but the run has %lld: give fewer --warmup-steps, or a longer run",
                          word_of(s), (long long)full, (long long)steps);
-    return tri__fail(TRI_USAGE,
-                     "--optimizer %s: the run has %lld steps, and its variance is stable, and can be frozen, after "
-                     "1 / (1 - %g) = %lld (--adam-beta2): give a longer run (%lld steps or more), --full-steps N to "
-                     "freeze it earlier at the expense of the loss, --optimizer zero-one-adam, or "
-                     "--compress-gradients int8 with another optimizer",
-                     word_of(s), (long long)steps, how.beta2, (long long)window, (long long)(5 * window + 3) / 4);
+    return tri__fail(TRI_USAGE, "--optimizer %s: the run has %lld steps, and its variance is stable, and can be "
+                     "frozen, after 1 / (1 - %g) = %lld (--adam-beta2): give a longer run (%lld steps or more), "
+                     "--full-steps N to freeze it earlier at the expense of the loss, --optimizer zero-one-adam, or "
+                     "--compress-gradients int8 with another optimizer", word_of(s), (long long)steps, how.beta2,
+                     (long long)window, (long long)(5 * window + 3) / 4);
 }
 
 /* Texts with a syntax, and folders that must exist. */
@@ -186,9 +166,8 @@ static tri_status check_average(const tri_settings *s) {
     TRI_TRY(tri__average_parse(s->average_weights, &form));
     if (!form.epochs) return TRI_OK;
     if (s->early_stopping)
-        return tri__fail(TRI_USAGE,
-                         "--average-weights last:%lld with --early-stopping %lld: which epochs are the last is not "
-                         "known before the run ends: take --average-weights ema, or leave out --early-stopping",
+        return tri__fail(TRI_USAGE, "--average-weights last:%lld with --early-stopping %lld: which epochs are the last "
+                         "is not known before the run ends: take --average-weights ema, or leave out --early-stopping",
                          (long long)form.epochs, (long long)s->early_stopping);
     if (form.epochs <= s->epochs) return TRI_OK;
     return tri__fail(TRI_USAGE,
@@ -199,11 +178,10 @@ static tri_status check_average(const tri_settings *s) {
 /* Microbatches of a replica have at least a sample each. */
 static tri_status check_microbatches(const tri_settings *settings) {
     if (settings->num_microbatches <= settings->batch_size) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give %lld at "
-                     "most, or a larger --batch-size",
-                     (long long)settings->num_microbatches, (long long)settings->batch_size,
-                     settings->batch_size == 1 ? "" : "s", (long long)settings->batch_size);
+    return tri__fail(TRI_USAGE, "--num-microbatches %lld is more than the %lld sample%s of a replica's batch: give "
+                     "%lld at most, or a larger --batch-size", (long long)settings->num_microbatches,
+                     (long long)settings->batch_size, settings->batch_size == 1 ? "" : "s",
+                     (long long)settings->batch_size);
 }
 
 tri_status tri__infer_accept(const tri_settings *settings) {
@@ -223,19 +201,16 @@ static tri_status check_threshold(const tri_settings *s) {
     tri_threshold asked;
     TRI_TRY(tri__threshold_parse(s->threshold, &asked));
     if (asked.kind == TRI_THRESHOLD_NUMBER)
-        return tri__fail(TRI_USAGE,
-                         "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R or "
-                         "cost=A:B; a number is for eval, predict and serve",
-                         s->threshold);
+        return tri__fail(TRI_USAGE, "--threshold %s: training chooses it on validation, for f1, precision=P, recall=R "
+                         "or cost=A:B; a number is for eval, predict and serve", s->threshold);
     if (s->model.task == TRI_TASK_LABELS) return TRI_OK; /* each label has its own */
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.task != TRI_TASK_CLASSES)
         return tri__fail(TRI_USAGE, "--threshold %s: this task learns numbers, which have no threshold: leave it out",
                          s->threshold);
     if (asked.kind != TRI_THRESHOLD_NONE && s->model.num_classes > 2)
-        return tri__fail(TRI_USAGE,
-                         "--threshold %s: only models of two classes have a threshold, and num_classes is %lld: "
-                         "leave it out, and the likeliest class is predicted",
-                         s->threshold, (long long)s->model.num_classes);
+        return tri__fail(TRI_USAGE, "--threshold %s: only models of two classes have a threshold, and num_classes is "
+                         "%lld: leave it out, and the likeliest class is predicted", s->threshold,
+                         (long long)s->model.num_classes);
     return TRI_OK;
 }
 
@@ -273,10 +248,9 @@ tri_status tri__engine_accept(const tri_settings *settings) {
     TRI_TRY(check_pipeline(settings));
     TRI_TRY(check_kinds(settings));
     if (settings->head_lr > 0 && settings->lr <= 0)
-        return tri__fail(TRI_USAGE,
-                         "--head-lr %g with --lr 0: its rate is a multiple of --lr. To train only what is above the "
-                         "layers, give --lr %g --freeze embeddings,layers=all",
-                         settings->head_lr, settings->head_lr);
+        return tri__fail(TRI_USAGE, "--head-lr %g with --lr 0: its rate is a multiple of --lr. To train only what is "
+                         "above the layers, give --lr %g --freeze embeddings,layers=all", settings->head_lr,
+                         settings->head_lr);
     TRI_TRY(check_loss(settings));
     TRI_TRY(check_average(settings));
     TRI_TRY(check_threshold(settings));

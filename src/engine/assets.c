@@ -74,10 +74,8 @@ static void check_pad(int branch, const tri_log *log, const tri_assets *a) {
     if (pad < 0 || pad >= tri__tokenizer_size(a->tokenizer[branch])) return;
     const char *piece = tri__tokenizer_piece(a->tokenizer[branch], (int32_t)pad);
     if (!strcasestr(piece, "pad"))
-        tri__say(log, TRI_LOG_WARN,
-                 "%s text: pad_token_id %lld is \"%.80s\": as in transformers its embedding starts at zero and is not "
-                 "trained; "
-                 "if that is not meant, set pad_token_id of the encoder",
+        tri__say(log, TRI_LOG_WARN, "%s text: pad_token_id %lld is \"%.80s\": as in transformers its embedding starts "
+                 "at zero and is not trained; if that is not meant, set pad_token_id of the encoder",
                  tri__branch_name(branch), (long long)pad, piece);
 }
 
@@ -100,9 +98,8 @@ static tri_status load_vocabulary(const char *folder, int branch, int fixed, con
  * the real size do not fit. */
 static void shrink(const tri_settings *s, int branch, const tri_log *log, tri_assets *a) {
     tri_encoder *e = &a->encoder[branch];
-    int64_t chunks = s->virtual_stages                                          ? s->virtual_stages
-                     : tri__schedule_row((tri_schedule_kind)s->schedule)->chain ? 2
-                                                                                : 1;
+    int is_chain = tri__schedule_row((tri_schedule_kind)s->schedule)->chain;
+    int64_t chunks = s->virtual_stages ? s->virtual_stages : is_chain ? 2 : 1;
     int64_t layers = (s->pp_size * chunks + a->n_encoders - 1) / a->n_encoders;
     tri__encoder_shrink(e, layers > 2 ? layers : 2, s->tp_size);
     a->folder[branch][0] = 0;
@@ -119,8 +116,7 @@ static void extend(int64_t max_len, int branch, const tri_log *log, tri_encoder 
 }
 
 tri_windows tri__assets_windows(const tri_model_config *model, const tri_assets *assets) {
-    tri_windows windows = {.most = (int)model->windows, .max_len = (int)model->max_sen_len,
-                           .readers = assets->readers};
+    tri_windows windows = {.most = (int)model->windows, .max_len = (int)model->max_sen_len, .readers = assets->readers};
     if (windows.most < 2) return windows;
     windows.stride = (int)model->stride;
     for (int branch = 0; branch < assets->n_encoders; branch++) {
@@ -136,10 +132,9 @@ static tri_status check_windows(const tri_model_config *m, int branch, const cha
     tri_windows w = tri__assets_windows(m, a);
     int specials = w.before[branch] + w.after[branch];
     if (w.most < 2 || w.stride <= w.max_len - specials) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "%s: stride %d, but of a window's %d tokens (max_sen_len) %d are special ones: the text's tokens "
-                     "between windows would be lost; take a stride of at most %d",
-                     origin, w.stride, w.max_len, specials, w.max_len > specials ? w.max_len - specials : 0);
+    return tri__fail(TRI_USAGE, "%s: stride %d, but of a window's %d tokens (max_sen_len) %d are special ones: the "
+                     "text's tokens between windows would be lost; take a stride of at most %d", origin, w.stride,
+                     w.max_len, specials, w.max_len > specials ? w.max_len - specials : 0);
 }
 
 static tri_status open_branch(const tri_settings *s, int branch, int need_tokenizers, const tri_log *log,
@@ -217,8 +212,7 @@ tri_status tri__assets_restore(const tri_settings *settings, const char *checkpo
 tri_status tri__assets_save(void *context, const char *folder) {
     const tri_assets *assets = context;
     for (int branch = 0; branch < assets->n_encoders; branch++) {
-        char path[TRI_PATH_MAX];
-        TRI_TRY(tri__path_join(path, folder, tri__branch_name(branch)));
+        TRI_PATH(path, folder, tri__branch_name(branch));
         TRI_TRY(tri__folder_make(path));
         TRI_TRY(tri__tokenizer_save(assets->tokenizer[branch], path));
     }

@@ -46,22 +46,18 @@ static void say_whole_gradients(const tri_plan_in *in, const tri_log *log) {
     tri_shard_kind kind = in->sharding.kind;
     if (!tri__is_onebit(in->optimizer.kind) || in->mesh.dp == 1) return;
     if (kind != TRI_SHARD_ZERO2 && kind != TRI_SHARD_ZERO3) return;
-    tri__say(log, TRI_LOG_INFO,
-             "--shard %s: this optimizer keeps each replica's gradients whole, as zero1 does: momentum is made of "
-             "them before anything is summed",
-             kind == TRI_SHARD_ZERO2 ? "zero2" : "zero3");
+    tri__say(log, TRI_LOG_INFO, "--shard %s: this optimizer keeps each replica's gradients whole, as zero1 does: "
+             "momentum is made of them before anything is summed", kind == TRI_SHARD_ZERO2 ? "zero2" : "zero3");
 }
 
 static void say_local_steps(const tri_plan_in *in, const tri_log *log) {
     const tri_optimizing *how = &in->optimizer;
     if (how->sync_every <= 1 || in->mesh.dp == 1) return;
-    tri__say(
-        log, TRI_LOG_INFO,
-        "--sync-every %lld: copies take local steps at %.3g times the learning rate (--inner-lr-factor)%s, and "
-        "synchronise in a step of %.3g times their mean change (--outer-lr) with a momentum of %.3g (--outer-momentum)",
-        (long long)how->sync_every, how->inner_lr_factor,
-        in->max_grad_norm > 0 ? ", clip at sqrt(copies) times --max-grad-norm" : "", how->outer_lr,
-        how->outer_momentum);
+    tri__say(log, TRI_LOG_INFO, "--sync-every %lld: copies take local steps at %.3g times the learning rate "
+             "(--inner-lr-factor)%s, and synchronise in a step of %.3g times their mean change (--outer-lr) with a "
+             "momentum of %.3g (--outer-momentum)", (long long)how->sync_every, how->inner_lr_factor,
+             in->max_grad_norm > 0 ? ", clip at sqrt(copies) times --max-grad-norm" : "", how->outer_lr,
+             how->outer_momentum);
 }
 
 /* 0/1 Adam: shards of all replicas are one copy. */
@@ -69,9 +65,8 @@ static void say_together(const tri_plan_in *in, const tri_log *log) {
     if (in->optimizer.kind != TRI_ZERO_ONE_ADAM || in->mesh.dp == 1 || in->optimizer.local_step_clipper > 1) return;
     if (in->sharding.kind == TRI_SHARD_NONE) return;
     if (in->sharding.kind == TRI_SHARD_HYBRID && in->sharding.size < in->mesh.dp) return;
-    tri__say(log, TRI_LOG_INFO,
-             "zero-one-adam: all replicas share one copy of the model, so none takes local steps: every step "
-             "exchanges, as with --local-step-clipper 1");
+    tri__say(log, TRI_LOG_INFO, "zero-one-adam: all replicas share one copy of the model, so none takes local steps: "
+             "every step exchanges, as with --local-step-clipper 1");
 }
 
 void tri__coding_say(const tri_plan_in *in, const tri_classes *train, const tri_log *log) {
@@ -106,13 +101,10 @@ void tri__products_say(const tri_plan_in *in, const tri_device *device, const tr
         if (weight == TRI_FP8_RAGGED && !first) first = param->name;
     }
     if (first)
-        snprintf(rest, sizeof rest,
-                 ", and so do %d weights of which a dim, or a rank's share of it, is not a multiple of 16: %s%s",
-                 ragged, first, ragged > 1 ? ", ..." : "");
-    tri__say(log, TRI_LOG_INFO,
-             "fp8: %d of the %d weights in the encoders' layers are multiplied in 8 bits; the first and the last layer "
-             "of each encoder stay in bf16%s",
-             taken, all, rest);
+        snprintf(rest, sizeof rest, ", and so do %d weights of which a dim, or a rank's share of it, is not a multiple "
+                 "of 16: %s%s", ragged, first, ragged > 1 ? ", ..." : "");
+    tri__say(log, TRI_LOG_INFO, "fp8: %d of the %d weights in the encoders' layers are multiplied in 8 bits; the first "
+             "and the last layer of each encoder stay in bf16%s", taken, all, rest);
     if (device && !device->async && !device->is_stub)
         tri__say(log, TRI_LOG_INFO,
                  "fp8 on --device %s is an emulation: it rounds as a GPU does and is slower than bf16", device->name);

@@ -70,10 +70,9 @@ void tri__context_say(const tri_context_form *form, const tri_plan_in *in, const
                  in->mesh.cp, name, other);
         break;
     case TRI_CONTEXT_FASTER:
-        tri__say(log, TRI_LOG_INFO,
-                 "%d ranks share the tokens of each text: --cp-mode %s; predicted %.1f ms a microbatch, %.1f MB sent; "
-                 "with %s %.1f ms, %.1f MB",
-                 in->mesh.cp, name, 1e3 * form->seconds[form->ring], 1e-6 * form->sent[form->ring], other,
+        tri__say(log, TRI_LOG_INFO, "%d ranks share the tokens of each text: --cp-mode %s; predicted %.1f ms a "
+                 "microbatch, %.1f MB sent; with %s %.1f ms, %.1f MB", in->mesh.cp, name,
+                 1e3 * form->seconds[form->ring], 1e-6 * form->sent[form->ring], other,
                  1e3 * form->seconds[!form->ring], 1e-6 * form->sent[!form->ring]);
     }
 }

@@ -40,13 +40,10 @@ static int replicas_here(const tri_settings *s, const tri_place *place) {
 }
 
 static tri_sharding sharding_of(const tri_settings *s, const tri_place *place) {
-    return (tri_sharding){.kind = (tri_shard_kind)s->shard,
-                          .size = s->shard_size ? (int)s->shard_size : replicas_here(s, place),
-                          .bucket_mb = s->bucket_mb,
-                          .prefetch = (int)s->prefetch,
-                          .reshard = (tri_reshard)s->reshard_after_forward,
-                          .wrap = (tri_wrap)s->wrap,
-                          .wrap_min_params = s->wrap_min_params};
+    return (tri_sharding){
+        .kind = (tri_shard_kind)s->shard, .size = s->shard_size ? (int)s->shard_size : replicas_here(s, place),
+        .bucket_mb = s->bucket_mb, .prefetch = (int)s->prefetch, .reshard = (tri_reshard)s->reshard_after_forward,
+        .wrap = (tri_wrap)s->wrap, .wrap_min_params = s->wrap_min_params};
 }
 
 /* Steps from one synchronisation to the next. The last copy of an elastic run has none to synchronise with: its steps
@@ -76,22 +73,15 @@ static int has_copies(const tri_settings *s, const tri_place *place) {
 
 static tri_optimizing optimizing_of(const tri_settings *s, const tri_place *place) {
     tri_optimizer_kind kind = (tri_optimizer_kind)s->optimizer;
-    tri_optimizing how = {.kind = kind,
-                            .beta1 = tri__optimizer_takes(kind) & TRI_TAKES_MOMENTUM ? s->momentum : s->adam_beta1,
-                            .beta2 = s->adam_beta2,
-                            .eps = s->adam_eps,
-                            .weight_decay = s->weight_decay,
-                            .nesterov = s->nesterov,
-                            .steps = place->steps ? place->steps : s->max_steps,
-                            .full_steps = s->full_steps,
-                            .var_freeze_step = s->var_freeze_step,
-                            .var_update_scaler = s->var_update_scaler,
-                            .local_step_scaler = s->local_step_scaler,
-                            .local_step_clipper = has_copies(s, place) ? s->local_step_clipper : 1,
-                            .sync_every = sync_every(s, place),
-                            .outer_lr = s->outer_lr,
-                            .outer_momentum = s->outer_momentum,
-                            .inner_lr_factor = inner_factor(s, place, sync_every(s, place))};
+    tri_optimizing how = {
+        .kind = kind, .beta1 = tri__optimizer_takes(kind) & TRI_TAKES_MOMENTUM ? s->momentum : s->adam_beta1,
+        .beta2 = s->adam_beta2, .eps = s->adam_eps, .weight_decay = s->weight_decay, .nesterov = s->nesterov,
+        .steps = place->steps ? place->steps : s->max_steps, .full_steps = s->full_steps,
+        .var_freeze_step = s->var_freeze_step, .var_update_scaler = s->var_update_scaler,
+        .local_step_scaler = s->local_step_scaler,
+        .local_step_clipper = has_copies(s, place) ? s->local_step_clipper : 1, .sync_every = sync_every(s, place),
+        .outer_lr = s->outer_lr, .outer_momentum = s->outer_momentum,
+        .inner_lr_factor = inner_factor(s, place, sync_every(s, place))};
     tri__step_kinds_resolve(&how, tri__warmup_steps(s, how.steps));
     return how;
 }
@@ -130,28 +120,15 @@ static tri_compression compression_of(const tri_settings *s, const tri_place *pl
 
 tri_plan_in tri__plan_input(const tri_settings *s, const tri_place *place, const tri_network *model,
                             const tri_target *target, int train) {
-    return (tri_plan_in){.model = model,
-                         .mesh = place->mesh,
-                         .rank = place->rank,
-                         .n_mb = (int)s->num_microbatches,
-                         .fed = place->fed,
-                         .n_mb_infer = tri__infer_microbatches(s, train),
-                         .target = target,
-                         .optimizer = optimizing_of(s, place),
-                         .compression = compression_of(s, place),
-                         .max_grad_norm = s->max_grad_norm,
-                         .sharding = sharding_of(s, place),
-                         .recompute = (tri_recompute)s->recompute,
-                         .layer_drop = layer_drop_of(s, place),
-                         .loss = tri__settings_loss(s),
-                         .average = train ? averaging_of(s) : TRI_AVERAGE_NONE,
-                         .precision = dtypes[s->precision],
-                         .fp8 = train && s->precision == TRI_PRECISION_FP8,
-                         .quantize = quantized[s->quantize],
-                         .float_layers = s->float_layers,
-                         .reduce_dtype = dtypes[s->reduce_dtype],
-                         .offload = offload_of(s),
-                         .replicate = train && s->replicate_state};
+    return (tri_plan_in){
+        .model = model, .mesh = place->mesh, .rank = place->rank, .n_mb = (int)s->num_microbatches, .fed = place->fed,
+        .n_mb_infer = tri__infer_microbatches(s, train), .target = target, .optimizer = optimizing_of(s, place),
+        .compression = compression_of(s, place), .max_grad_norm = s->max_grad_norm, .sharding = sharding_of(s, place),
+        .recompute = (tri_recompute)s->recompute, .layer_drop = layer_drop_of(s, place), .loss = tri__settings_loss(s),
+        .average = train ? averaging_of(s) : TRI_AVERAGE_NONE, .precision = dtypes[s->precision],
+        .fp8 = train && s->precision == TRI_PRECISION_FP8, .quantize = quantized[s->quantize],
+        .float_layers = s->float_layers, .reduce_dtype = dtypes[s->reduce_dtype], .offload = offload_of(s),
+        .replicate = train && s->replicate_state};
 }
 
 tri_status tri__tune_model(const tri_settings *s, tri_network *model) {
@@ -181,8 +158,7 @@ static tri_status plan_engine(void *data) {
     if (engine->device && engine->device->is_stub && !p->train && !s->stub)
         return tri__fail(TRI_USAGE, "--device %s computes nothing, so there are no predictions: take --device cpu",
                          s->device);
-    engine->threads = tri__threads(s);
-    engine->workers = tri__workers(s);
+    engine->threads = tri__threads(s), engine->workers = tri__workers(s);
     engine->guard = s->guard;
     if (p->place->target) engine->target = *p->place->target;
     else TRI_TRY(tri__device_target(engine->device, &engine->target));
@@ -270,11 +246,9 @@ tri_status tri__engine_bind(tri_engine *engine, const char *folder) {
     int64_t bytes[TRI_MEM_COUNT], need = tri__room_need(engine->program, engine->n_programs, bytes), have;
     TRI_TRY(engine->device->room(&tri__core, engine->place.world ? engine->place.world->local : 0, &have));
     if (need > have)
-        return tri__fail(
-            TRI_RESOURCE,
-            "the plan needs %s, %s is free: take a smaller --batch-size, more --num-microbatches, or a shorter "
-            "--max-sen-len",
-            tri__text_bytes((double)need, need_text), tri__text_bytes((double)have, have_text));
+        return tri__fail(TRI_RESOURCE, "the plan needs %s, %s is free: take a smaller --batch-size, more "
+                         "--num-microbatches, or a shorter --max-sen-len", tri__text_bytes((double)need, need_text),
+                         tri__text_bytes((double)have, have_text));
     TRI_TRY(tri__exec_open(&(tri_exec_spec){.device = engine->device, .program = engine->program,
                                             .n = engine->n_programs, .threads = engine->threads, .seed = engine->seed,
                                             .guard = engine->guard, .world = engine->place.world, .folder = folder},

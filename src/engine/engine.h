@@ -36,8 +36,9 @@ typedef struct tri_engine {
     int n_mb, threads, workers;    /* workers: threads that assemble batches */
     uint32_t seed;
     size_t guard;                  /* bytes after each class of memory, for tests */
-    tri_piece *weights, *optimizer; /* pieces that this rank holds, in fp32; in the arena, as all of these. Weights of
-                                       fewer bits without masters have no memory in fp32: data is NULL */
+    /* Pieces that this rank holds, in fp32; in the arena, as all of these. Weights of fewer bits without masters have
+     * no memory in fp32: data is NULL. */
+    tri_piece *weights, *optimizer;
     int n_weights, n_optimizer;
     tri_memory_pieces saved;       /* pieces it writes to a checkpoint: over all ranks each element once */
     int state_at[TRI_MAX_STATES + 1]; /* pieces of the plan's state i: optimizer[state_at[i]] up to state_at[i + 1] */
@@ -46,9 +47,8 @@ typedef struct tri_engine {
     int draws; /* 1: the next upload draws the initial weights, in device memory */
     const tri_checkpoint *source;  /* the next upload reads weights from it, unit by unit; NULL */
     int has_state;                 /* 1: the host's copy of the optimizer's state is not all 0 */
-    tri_status (*between)(
-        void *context); /* called between batches of an evaluation, on every rank; ends it unless TRI_OK. NULL: not
-                           called */
+    /* Called between batches of an evaluation, on every rank; ends it unless TRI_OK. NULL: not called. */
+    tri_status (*between)(void *context);
     void *between_context;
 } tri_engine;
 

@@ -4,8 +4,7 @@
 void tri__feed_fixed(const tri_engine *engine, const double *loss_inv, tri_feed *feed) {
     *feed = (tri_feed){.field = {[TRI_FIELD_columns] = engine->model.columns.word,
                                  [TRI_FIELD_class_weights] = engine->class_weights,
-                                 [TRI_FIELD_layer_scale] = engine->layer_scale,
-                                 [TRI_FIELD_loss_inv] = loss_inv}};
+                                 [TRI_FIELD_layer_scale] = engine->layer_scale, [TRI_FIELD_loss_inv] = loss_inv}};
     for (int text = 0; text < 2; text++) {
         feed->field[TRI_FIELD_blocks0 + text] = engine->model.blocks[text].word;
         feed->field[TRI_FIELD_keyd0 + text] = engine->model.distances[text].key;
@@ -19,29 +18,22 @@ void tri__feed(const tri_micro *micro, const tri_engine *engine, const double *l
                                .squares = {0, micro->squares[0], micro->squares[1], 0}};
     tri__feed_fixed(engine, loss_inv, feed);
     feed->counts = tri__plan_counts(&engine->in, &counts);
-    for (int text = 0; text < engine->model.n_texts; text++)
-        feed->field[tri__field_windows(text)] = micro->win[text];
+    for (int text = 0; text < engine->model.n_texts; text++) feed->field[tri__field_windows(text)] = micro->win[text];
     for (int text = 0; text < engine->model.n_encoders; text++) {
         feed->field[text ? TRI_FIELD_keyw1 : TRI_FIELD_keyw0] = micro->keyw[text];
         feed->field[text ? TRI_FIELD_places1 : TRI_FIELD_places0] = micro->places[text];
         int at = text ? TRI_FIELD_ids1 : TRI_FIELD_ids0;
-        feed->field[TRI_FIELD_ids0 + at] = micro->ids[text];
-        feed->field[TRI_FIELD_pos0 + at] = micro->pos[text];
-        feed->field[TRI_FIELD_key0 + at] = micro->key[text];
-        feed->field[TRI_FIELD_seq0 + at] = micro->seq[text];
+        feed->field[TRI_FIELD_ids0 + at] = micro->ids[text], feed->field[TRI_FIELD_pos0 + at] = micro->pos[text];
+        feed->field[TRI_FIELD_key0 + at] = micro->key[text], feed->field[TRI_FIELD_seq0 + at] = micro->seq[text];
     }
-    feed->field[TRI_FIELD_numbers] = micro->numbers;
-    feed->field[TRI_FIELD_labels] = micro->labels;
-    feed->field[TRI_FIELD_row_weights] = micro->weights;
-    feed->field[TRI_FIELD_keyn] = micro->keyn;
+    feed->field[TRI_FIELD_numbers] = micro->numbers, feed->field[TRI_FIELD_labels] = micro->labels;
+    feed->field[TRI_FIELD_row_weights] = micro->weights, feed->field[TRI_FIELD_keyn] = micro->keyn;
     feed->field[TRI_FIELD_seqf] = micro->seqf, feed->field[TRI_FIELD_keyf] = micro->keyf;
     feed->field[TRI_FIELD_hyper] = hyper;
 }
 
 tri_loader_spec tri__loader_spec(const tri_engine *engine, tri_sampler *sampler, int parts) {
-    tri_loader_spec spec = {.sampler = sampler,
-                            .first_part = engine->place.replica * parts,
-                            .parts = parts,
+    tri_loader_spec spec = {.sampler = sampler, .first_part = engine->place.replica * parts, .parts = parts,
                             .workers = engine->workers,
                             .micro = {.granule = tri__plan_granule(&engine->in), .ring = tri__plan_ring(&engine->in),
                                       .words = engine->model.n_targets, .fused = engine->model.tokens},
@@ -59,8 +51,7 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
     *max = (tri_counts){.of = {0, most.tokens[0], most.tokens[1], most.rows, most.windows[0], most.windows[1]}};
     for (int sym = TRI_SYM_T0; sym <= TRI_SYM_T1; sym++) {
         if (max_tokens > 0 && max_tokens < max->of[sym])
-            return tri__fail(
-                TRI_USAGE, "--max-tokens %lld: %s %lld tokens of one text; give at least that, or 0%s",
+            return tri__fail(TRI_USAGE, "--max-tokens %lld: %s %lld tokens of one text; give at least that, or 0%s",
                 (long long)max_tokens,
                 most.bounded ? "the batches of so many epochs are not measured one by one, and a microbatch may have"
                              : "the largest microbatch has",
@@ -74,11 +65,9 @@ tri_status tri__largest(tri_sampler *sampler, int64_t epochs, int64_t max_tokens
 
 tri_status tri__largest_of(const tri_dataset *data, int64_t batch, int parts, int64_t max_tokens, int64_t max_len,
                            tri_counts *max) {
-    tri_sampler sampler;
+    TRI_OWNED(tri__sampler_close) tri_sampler sampler = {0};
     TRI_TRY(tri__sampler_open(&sampler, data, batch, parts, 0, 0));
-    tri_status status = tri__largest(&sampler, 1, max_tokens, max_len, max);
-    tri__sampler_close(&sampler);
-    return status;
+    return tri__largest(&sampler, 1, max_tokens, max_len, max);
 }
 
 int tri__infer_microbatches(const tri_settings *settings, int train) {
@@ -136,8 +125,7 @@ typedef struct evaluation {
 static void close_evaluation(evaluation *e) {
     tri__loader_close(e->loader);
     tri__sampler_close(&e->sampler);
-    free(e->feed);
-    free(e->at);
+    TRI_FREE(e->feed, e->at);
 }
 
 static tri_status open_evaluation(evaluation *e, const tri_dataset *data, int64_t batch) {

@@ -29,8 +29,7 @@ static tri_status choose_computing(tri_settings *model) {
 static tri_status take_precision(tri_settings *model, const tri_settings *asked) {
     static const int products[] = {[TRI_PRECISION_INT8] = TRI_QUANTIZE_INT8, [TRI_PRECISION_FP8] = TRI_QUANTIZE_FP8};
     int has_precision = tri__settings_given(asked, &asked->precision);
-    int has_quantize = tri__settings_given(asked, &asked->quantize);
-    int quantize = asked->quantize;
+    int has_quantize = tri__settings_given(asked, &asked->quantize), quantize = asked->quantize;
     if (has_precision && asked->precision <= TRI_PRECISION_FP16) {
         model->precision = asked->precision, model->quantize = quantize;
         return TRI_OK;
@@ -40,8 +39,7 @@ static tri_status take_precision(tri_settings *model, const tri_settings *asked)
         return TRI_OK;
     }
     if (has_precision && has_quantize && quantize != products[asked->precision])
-        return tri__fail(TRI_USAGE,
-                         "--precision and --quantize name different types of products: give one of them, or "
+        return tri__fail(TRI_USAGE, "--precision and --quantize name different types of products: give one of them, or "
                          "--precision fp32, bf16 or fp16 for everything else");
     if (has_precision) quantize = products[asked->precision];
     if (quantize == TRI_QUANTIZE_NONE) model->precision = TRI_PRECISION_FP32;
@@ -70,10 +68,8 @@ tri_status tri__settings_check(const tri_settings *model, const tri_checkpoint *
 tri_status tri__settings_infer(tri_settings *model, const tri_settings *asked) {
     for (const tri_option *row = tri__run_options; row->name; row++)
         if (takes(row, asked)) TRI_TRY(take(row, asked, model));
-    model->nodes = asked->nodes;
-    model->guard = asked->guard;
-    model->stub = asked->stub;
-    model->shows_attention = asked->shows_attention;
+    model->nodes = asked->nodes, model->guard = asked->guard;
+    model->stub = asked->stub, model->shows_attention = asked->shows_attention;
     model->reduce_dtype = TRI_PRECISION_FP32;
     return take_precision(model, asked);
 }

@@ -23,18 +23,12 @@ tri_status tri__inputs_make(const tri_settings *settings, const tri_assets *asse
 static tri_dataset_spec dataset_spec(const tri_inputs *in, const char *path) {
     char separator = 0;
     (void)tri__separator_parse(in->settings->separator, &separator); /* checked when it was given */
-    return (tri_dataset_spec){.path = path,
-                              .tokenizer = in->assets->tokenizer,
-                              .max_len = (int)in->settings->model.max_sen_len,
-                              .windows = tri__assets_windows(&in->settings->model, in->assets),
-                              .need_labels = 1,
-                              .threads = tri__threads(in->settings),
-                              .bad_rows = (tri_bad_rows)in->settings->bad_rows,
-                              .separator = separator,
-                              .cache = in->cache[0] && !tri__memory_name(path) ? in->cache : NULL,
-                              .tables = in->settings->tables,
-                              .stop = in->stop,
-                              .log = in->log};
+    return (tri_dataset_spec){
+        .path = path, .tokenizer = in->assets->tokenizer, .max_len = (int)in->settings->model.max_sen_len,
+        .windows = tri__assets_windows(&in->settings->model, in->assets), .need_labels = 1,
+        .threads = tri__threads(in->settings), .bad_rows = (tri_bad_rows)in->settings->bad_rows, .separator = separator,
+        .cache = in->cache[0] && !tri__memory_name(path) ? in->cache : NULL, .tables = in->settings->tables,
+        .stop = in->stop, .log = in->log};
 }
 
 int tri__division_asked(const tri_settings *s, tri_division *out) {
@@ -47,34 +41,24 @@ int tri__division_asked(const tri_settings *s, tri_division *out) {
 tri_status tri__fit_spec_make(const tri_settings *settings, tri_fit_spec *out) {
     const tri_model_config *m = &settings->model;
     size_t further = (size_t)m->secondary_text_list.n;
+    int is_periodic = m->numeric_embedding == TRI_NUMERIC_PERIODIC;
     out->text = malloc((further + 2) * sizeof *out->text);
     if (!out->text) return tri__fail(TRI_RESOURCE, "out of memory");
     out->text[0] = m->primary_text_name, out->text[1] = m->secondary_text_name;
     if (further) memcpy(out->text + 2, m->secondary_text_list.at, further * sizeof *out->text);
     out->spec = (tri_preprocess_spec){
-        .label_name = m->label_name,
+        .label_name = m->label_name, .columns = m->tab_field_list, .categorical = m->cat_field_list,
         .text = {{out->text, 1}, {out->text + 1, m->secondary_text_name ? (int)further + 1 : 0}},
-        .columns = m->tab_field_list,
-        .categorical = m->cat_field_list,
-        .hashed = m->hashed_field_list,
-        .boolean = m->boolean_field_list,
-        .buckets = (int)m->hash_buckets,
-        .min_rows = m->min_category_rows,
-        .label_list = m->label_list,
-        .positive_label = m->positive_label,
-        .n_classes = (int)tri__model_outputs(m),
-        .is_number = m->task != TRI_TASK_CLASSES,
+        .hashed = m->hashed_field_list, .boolean = m->boolean_field_list, .buckets = (int)m->hash_buckets,
+        .min_rows = m->min_category_rows, .label_list = m->label_list, .positive_label = m->positive_label,
+        .n_classes = (int)tri__model_outputs(m), .is_number = m->task != TRI_TASK_CLASSES,
         .target = m->task == TRI_TASK_LABELS ? TRI_TRANSFORM_NONE : (tri_transform)m->target_transform,
-        .separator = tri__model_separator(m),
-        .level = m->task == TRI_TASK_QUANTILES ? tri__model_levels(m).at : NULL,
-        .missing = (tri_missing)m->numeric_missing,
-        .transform = (tri_transform)m->numeric_transform,
-        .vectors = !tri__model_has_vectors(m)                         ? TRI_VECTORS_NONE
-                   : m->numeric_embedding == TRI_NUMERIC_PERIODIC ? TRI_VECTORS_PERIODIC
-                                                                  : TRI_VECTORS_PIECEWISE,
+        .separator = tri__model_separator(m), .level = m->task == TRI_TASK_QUANTILES ? tri__model_levels(m).at : NULL,
+        .missing = (tri_missing)m->numeric_missing, .transform = (tri_transform)m->numeric_transform,
         .bins = (int)m->numeric_bins,
-        .reading = {tri__settings_decimal(settings), m->missing},
-        .date_order = (tri_date_order)settings->date_order,
+        .vectors = !tri__model_has_vectors(m) ? TRI_VECTORS_NONE
+                   : is_periodic ? TRI_VECTORS_PERIODIC : TRI_VECTORS_PIECEWISE,
+        .reading = {tri__settings_decimal(settings), m->missing}, .date_order = (tri_date_order)settings->date_order,
         .bad_rows = (tri_bad_rows)settings->bad_rows};
     for (int t = 2; t < m->text_list.n; t++) out->spec.text[t] = (tri_texts){m->text_list.at + t, 1};
     if (tri__division_asked(settings, &out->parts)) out->spec.parts = &out->parts;
@@ -99,18 +83,15 @@ static tri_status check_alone(const tri_settings *s, const tri_data_files *files
     if (files->one) return TRI_OK;
     const char *other = files->valid[0] ? files->valid : share[2] > 0 ? files->test : "";
     if (!other[0]) return TRI_OK;
-    return tri__fail(TRI_USAGE,
-                     "%s divides one table, but %s has %s beside %s: leave out %s, or name the table to divide "
-                     "(--data-path %s)",
-                     asked, s->data_path, other, files->train, asked, files->train);
+    return tri__fail(TRI_USAGE, "%s divides one table, but %s has %s beside %s: leave out %s, or name the table to "
+                     "divide (--data-path %s)", asked, s->data_path, other, files->train, asked, files->train);
 }
 
 /* What a checkpoint keeps of a divided table. NULL: out of memory. */
 static tri_json *division_record(const tri_dataset *whole) {
     int64_t rows[TRI_ROWS_PARTS] = {0};
-    char digest[24];
     for (int64_t i = 0; i < whole->n; i++) rows[whole->part[i]]++;
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)whole->digest);
+    const char *digest = TRI_TEXT(24, "%016llx", (unsigned long long)whole->digest);
     tri_json *counts = tri__json_object();
     for (int p = 0; p < TRI_ROWS_PARTS; p++)
         if (rows[p]) tri__json_set_new(counts, tri__rows_for((tri_rows_for)p), tri__json_integer(rows[p]));
@@ -132,36 +113,33 @@ static void say_parts(const tri_inputs *in, const tri_json *record) {
     else tri__say(in->log, TRI_LOG_INFO, "split: %s", text);
 }
 
+static void drop(tri_dataset **at) { tri__dataset_close(*at); }
+
 /* Takes the parts out of the whole table, which `out->train` is. */
 static tri_status take_parts(const tri_inputs *in, tri_fitted *out) {
-    tri_dataset *whole = out->train;
-    out->train = NULL;
+    TRI_OWNED(drop) tri_dataset *whole = TRI_GIVE(out->train);
     out->parts = division_record(whole);
-    tri_status status = tri__json_is_whole(out->parts) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_TRAIN, &out->train);
-    if (status == TRI_OK) status = tri__dataset_part(whole, TRI_ROWS_VALID, &out->valid);
-    if (status == TRI_OK) say_parts(in, out->parts);
-    tri__dataset_close(whole);
-    return status;
+    if (!tri__json_is_whole(out->parts)) return tri__fail(TRI_RESOURCE, "out of memory");
+    TRI_TRY(tri__dataset_part(whole, TRI_ROWS_TRAIN, &out->train));
+    TRI_TRY(tri__dataset_part(whole, TRI_ROWS_VALID, &out->valid));
+    say_parts(in, out->parts);
+    return TRI_OK;
 }
 
 tri_status tri__inputs_fit(const tri_inputs *in, const tri_data_files *files, tri_fitted *out) {
     const tri_model_config *m = &in->settings->model;
-    tri_fit_spec fit;
+    TRI_OWNED(tri__fit_spec_free) tri_fit_spec fit = {0};
     *out = (tri_fitted){0};
     TRI_TRY(tri__fit_spec_make(in->settings, &fit));
-    tri_status status = fit.spec.parts ? check_alone(in->settings, files) : TRI_OK;
+    if (fit.spec.parts) TRI_TRY(check_alone(in->settings, files));
     tri_dataset_spec spec = dataset_spec(in, files->train);
     spec.counted = in->counted, spec.counted_context = in->counted_context;
     spec.parts = fit.spec.parts, spec.weight = m->weight_name;
-    if (status == TRI_OK) status = tri__dataset_fit(&spec, &fit.spec, &out->preprocess, &out->train);
-    tri__fit_spec_free(&fit);
-    TRI_TRY(status);
+    TRI_TRY(tri__dataset_fit(&spec, &fit.spec, &out->preprocess, &out->train));
     int positive; /* a token store has the labels, but not which one is positive */
     if (m->positive_label) TRI_TRY(tri__preprocess_positive(out->preprocess, m->positive_label, &positive));
-    char *text = out->preprocess->n_columns ? tri__preprocess_describe(out->preprocess) : NULL;
+    TRI_OWNED(tri__free_at) char *text = out->preprocess->n_columns ? tri__preprocess_describe(out->preprocess) : NULL;
     if (text) tri__say(in->log, TRI_LOG_INFO, "columns: %s", text);
-    free(text);
     const tri_column_stats *target = out->preprocess->target;
     if (target && target->n_quantiles)
         tri__say(in->log, TRI_LOG_INFO, "target: %s, from %.6g to %.6g, by rank", target->name, target->quantile[0],
@@ -186,7 +164,7 @@ tri_status tri__inputs_open(const tri_inputs *in, const char *path, const tri_pr
 tri_status tri__inputs_open_part(const tri_inputs *in, const char *path, const tri_preprocess *preprocess,
                                  tri_rows_for part, const tri_json *record, tri_dataset **out) {
     tri_division parts;
-    tri_dataset *whole = NULL;
+    TRI_OWNED(drop) tri_dataset *whole = NULL;
     *out = NULL;
     if (!record || !tri__division_asked(in->settings, &parts))
         return tri__fail(TRI_USAGE, "--part: the model's run did not split its table (--split, --folds)");
@@ -195,17 +173,12 @@ tri_status tri__inputs_open_part(const tri_inputs *in, const char *path, const t
     tri_dataset_spec spec = dataset_spec(in, path);
     spec.preprocess = preprocess, spec.parts = &parts, spec.weight = in->settings->model.weight_name;
     TRI_TRY(tri__dataset_open(&spec, &whole));
-    tri_json *now = division_record(whole);
-    tri_status status = tri__json_is_whole(now) ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
-    if (status == TRI_OK && !tri__json_equal(now, record))
-        status = tri__fail(TRI_DATA,
-                           "%s is not the table that the model's run split, or it has changed since: its rows could "
-                           "be of another part. Give --part the same table, or evaluate a whole table without it",
-                           path);
-    if (status == TRI_OK) status = tri__dataset_part(whole, part, out);
-    tri__json_decref(now);
-    tri__dataset_close(whole);
-    return status;
+    TRI_OWNED(tri__json_drop) tri_json *now = division_record(whole);
+    if (!tri__json_is_whole(now)) return tri__fail(TRI_RESOURCE, "out of memory");
+    if (tri__json_equal(now, record)) return tri__dataset_part(whole, part, out);
+    return tri__fail(TRI_DATA, "%s is not the table that the model's run split, or it has changed since: its rows "
+                     "could be of another part. Give --part the same table, or evaluate a whole table without it",
+                     path);
 }
 
 tri_status tri__inputs_positive(const tri_inputs *in, const tri_preprocess *preprocess, const tri_dataset *train,
@@ -249,33 +222,24 @@ tri_status tri__inputs_balance(const tri_inputs *in, const tri_preprocess *prepr
                                tri_reals *out) {
     char text[600];
     int n = preprocess->n_classes;
-    tri_status status = TRI_OK;
-    int64_t *count = calloc((size_t)n, sizeof *count);
-    int64_t *without = calloc((size_t)n, sizeof *without);
-    double *weight = calloc((size_t)n, sizeof *weight);
-    if (!count || !without || !weight) status = tri__fail(TRI_RESOURCE, "out of memory");
-    for (int64_t row = 0; row < train->n && status == TRI_OK; row++) {
+    TRI_OWNED(tri__free_at) int64_t *count = calloc(2 * (size_t)n, sizeof *count); /* rows with, then without */
+    TRI_OWNED(tri__free_at) double *weight = calloc((size_t)n, sizeof *weight);
+    if (!count || !weight) return tri__fail(TRI_RESOURCE, "out of memory");
+    for (int64_t row = 0; row < train->n; row++) {
         const float *target = train->targets + row * train->words; /* [n] of several labels */
-        for (int c = 0; c < n && preprocess->target; c++) count[c] += target[c] == 1, without[c] += target[c] == 0;
+        for (int c = 0; c < n && preprocess->target; c++) count[c] += target[c] == 1, count[n + c] += target[c] == 0;
         if (!preprocess->target) count[train->labels[row]]++;
     }
-    for (int c = 0; c < n && status == TRI_OK; c++) {
+    for (int c = 0; c < n; c++) {
         if (!count[c])
-            status = tri__fail(TRI_DATA,
-                               "class_weights balanced: no training row has the label %s, so it has no weight; leave "
-                               "it out of label_list and num_classes, or give the weights as numbers",
-                               preprocess->label[c]);
-        else if (preprocess->target) weight[c] = fmax((double)without[c], 1) / (double)count[c];
-        else weight[c] = (double)train->n / ((double)n * (double)count[c]);
+            return tri__fail(TRI_DATA, "class_weights balanced: no training row has the label %s, so it has no weight; "
+                             "leave it out of label_list and num_classes, or give the weights as numbers",
+                             preprocess->label[c]);
+        weight[c] = preprocess->target ? fmax((double)count[n + c], 1) / (double)count[c]
+                                       : (double)train->n / ((double)n * (double)count[c]);
     }
-    if (status == TRI_OK) {
-        list_weights(preprocess, count, weight, text, sizeof text);
-        tri__say(in->log, TRI_LOG_INFO, "class weights, balanced: %s", text);
-        *out = (tri_reals){.at = weight, .n = n};
-    } else {
-        free(weight);
-    }
-    free(count);
-    free(without);
-    return status;
+    list_weights(preprocess, count, weight, text, sizeof text);
+    tri__say(in->log, TRI_LOG_INFO, "class weights, balanced: %s", text);
+    *out = (tri_reals){.at = TRI_GIVE(weight), .n = n};
+    return TRI_OK;
 }

@@ -12,16 +12,13 @@ typedef struct search {
     char tried[MESSAGE_BYTES];  /* for the message */
 } search;
 
-static void note(search *s, const char *place) {
-    tri__text_append(s->tried, sizeof s->tried, ", ", "%.300s", place);
-}
+static void note(search *s, const char *place) { tri__text_append(s->tried, sizeof s->tried, ", ", "%.300s", place); }
 
 /* A folder in `place`, unless one was found before. */
 static tri_status try_folder(search *s, const char *place) {
-    char path[TRI_PATH_MAX];
     int there;
     if (s->out[0]) return TRI_OK;
-    TRI_TRY(tri__path_join(path, place, s->name));
+    TRI_PATH(path, place, s->name);
     note(s, path);
     TRI_TRY(tri__folder_there(path, &there));
     return there ? tri__path_join(s->out, "", path) : TRI_OK;
@@ -40,14 +37,11 @@ static tri_status try_hub(search *s, const char *cache) {
 
 static tri_status not_found(const search *s) {
     if (tri__hub_is_name(s->name))
-        return tri__fail(TRI_NOINPUT,
-                         "%s: no folder of a model named %s; searched %s; download it: huggingface-cli download %s; or "
-                         "give --models-dir, the folder that holds it, or an absolute path",
-                         s->key, s->name, s->tried, s->name);
-    return tri__fail(TRI_NOINPUT,
-                     "%s: no folder of a model named %s; searched %s; give --models-dir, the folder that holds it, or "
-                     "an absolute path",
-                     s->key, s->name, s->tried);
+        return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s; download it: huggingface-cli "
+                         "download %s; or give --models-dir, the folder that holds it, or an absolute path", s->key,
+                         s->name, s->tried, s->name);
+    return tri__fail(TRI_NOINPUT, "%s: no folder of a model named %s; searched %s; give --models-dir, the folder that "
+                     "holds it, or an absolute path", s->key, s->name, s->tried);
 }
 
 static int is_read(const char *name) {
@@ -71,10 +65,8 @@ static tri_status check_links(const char *folder, const char *key) {
         if (kind != TRI_KIND_NONE) continue;
         if (!tri__hub_is_snapshot(folder, model))
             return tri__fail(TRI_NOINPUT, "%s: %s is a link to nothing", key, path);
-        return tri__fail(TRI_NOINPUT,
-                         "%s: %s is a link to nothing: the download is incomplete; repeat it: huggingface-cli "
-                         "download %s",
-                         key, path, model);
+        return tri__fail(TRI_NOINPUT, "%s: %s is a link to nothing: the download is incomplete; repeat it: "
+                         "huggingface-cli download %s", key, path, model);
     }
     return TRI_OK;
 }

@@ -13,9 +13,8 @@ static tri_status read_times(const tri_json *units, const char *path, const tri_
         for (int k = 0; k < 3; k++) {
             const tri_json *value = tri__json_get(row, keys[k]);
             if (!tri__json_is_number(value) || tri__json_number_value(value) < 0)
-                return tri__fail(TRI_DATA,
-                                 "%s: has no %s seconds of %s: it is of another model, or not a stage profile", path,
-                                 keys[k], model->unit[u].name);
+                return tri__fail(TRI_DATA, "%s: has no %s seconds of %s: it is of another model, or not a stage "
+                                 "profile", path, keys[k], model->unit[u].name);
             *fields[k] = tri__json_number_value(value);
         }
     }
@@ -61,8 +60,7 @@ tri_status tri__staging_time(tri_arena *arena, const tri_plan_in *in, const tri_
     }
     tri_costs costs = tri__staging_costs(arena, in, hardware);
     TRI_TRY(tri__timeline(arena, train, &costs, &timeline));
-    out->seconds = timeline.mean;
-    out->bubble = tri__timeline_idle(&timeline);
+    out->seconds = timeline.mean, out->bubble = tri__timeline_idle(&timeline);
     return TRI_OK;
 }
 
@@ -226,9 +224,8 @@ static tri_status say_more(const staging_job *job, double bubble) {
     double better[2];
     if (in->n_mb >= twice || bubble < 0.005) return TRI_OK; /* nothing to win */
     if (tri__mesh_world(&in->mesh) > MOST_COMPARED) {
-        tri__say(job->log, TRI_LOG_INFO, "%d microbatch%s in a pipeline of %d: predicted bubble %.0f %%; "
-                 "try --num-microbatches %d",
-                 in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice);
+        tri__say(job->log, TRI_LOG_INFO, "%d microbatch%s in a pipeline of %d: predicted bubble %.0f %%; try "
+                 "--num-microbatches %d", in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice);
         return TRI_OK;
     }
     for (int i = 0; i < 2; i++) {
@@ -238,11 +235,9 @@ static tri_status say_more(const staging_job *job, double bubble) {
         TRI_TRY(tri__arena_scratch(simulate, &other));
         better[i] = other.staged.bubble;
     }
-    tri__say(job->log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO,
-             "%d microbatch%s in a pipeline of %d: predicted bubble %.0f %%; with --num-microbatches %d %.0f %%, with "
-             "%d %.0f %%",
-             in->n_mb, in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice,
-             100 * better[1]);
+    tri__say(job->log, bubble - better[1] > 0.02 ? TRI_LOG_WARN : TRI_LOG_INFO, "%d microbatch%s in a pipeline of %d: "
+             "predicted bubble %.0f %%; with --num-microbatches %d %.0f %%, with %d %.0f %%", in->n_mb,
+             in->n_mb == 1 ? "" : "es", in->mesh.pp, 100 * bubble, twice, 100 * better[0], 2 * twice, 100 * better[1]);
     return TRI_OK;
 }
 

@@ -7,8 +7,7 @@
 static const tri_param *find_state(const tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix,
                                    tri_shape *shape) {
     for (int i = 0; i < engine->model.n_params; i++) {
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", prefix, engine->model.param[i].name);
+        const char *name = TRI_TEXT(512, "%s%s", prefix, engine->model.param[i].name);
         if (tri__checkpoint_shape(checkpoint, name, shape)) return &engine->model.param[i];
     }
     return NULL;
@@ -27,21 +26,17 @@ static int keeps(const tri_engine *engine, const char *prefix) {
 
 /* Another optimizer wrote the checkpoint (--allow-change optimizer), and did not keep what this one needs. */
 static tri_status refuse(const tri_checkpoint *checkpoint, const tri_state *state) {
-    return tri__fail(TRI_USAGE,
-                     "%s has no optimizer state '%s*', which this run keeps: another optimizer wrote it. Continue with "
-                     "that one, or begin a new run with its weights: trident export, then --resume with the exported "
-                     "folder",
-                     tri__checkpoint_path(checkpoint), state->prefix);
+    return tri__fail(TRI_USAGE, "%s has no optimizer state '%s*', which this run keeps: another optimizer wrote it. "
+                     "Continue with that one, or begin a new run with its weights: trident export, then --resume with "
+                     "the exported folder", tri__checkpoint_path(checkpoint), state->prefix);
 }
 
 /* The run that wrote the checkpoint had frozen what this one trains (--allow-change freeze). Moments that begin at 0 in
  * the middle of a run would make its first steps several times too large. */
 static tri_status refuse_frozen(const tri_checkpoint *checkpoint, const tri_piece *piece) {
-    return tri__fail(TRI_USAGE,
-                     "%s has no optimizer state '%s': the parameter was not trained (--freeze). Continue with what was "
-                     "frozen, or begin a new run with these weights: trident export, then --resume with the exported "
-                     "folder",
-                     tri__checkpoint_path(checkpoint), piece->name);
+    return tri__fail(TRI_USAGE, "%s has no optimizer state '%s': the parameter was not trained (--freeze). Continue "
+                     "with what was frozen, or begin a new run with these weights: trident export, then --resume with "
+                     "the exported folder", tri__checkpoint_path(checkpoint), piece->name);
 }
 
 static void clear(const tri_piece *piece) {
@@ -61,9 +56,8 @@ static void say_copies(const tri_engine *engine, const tri_checkpoint *checkpoin
         const tri_state *state = &engine->plan.train.state[i];
         int had = copies_of(engine, checkpoint, state), has = state->scope == TRI_STATE_SHARED ? 1 : state->copies;
         if (!had || had == has) continue;
-        tri__say(log, TRI_LOG_WARN,
-                 "%s has states of %d copies of the model, the run has %d: each gets the mean of theirs, or its share "
-                 "of their sum, and goes on differently than they would have",
+        tri__say(log, TRI_LOG_WARN, "%s has states of %d copies of the model, the run has %d: each gets the mean of "
+                 "theirs, or its share of their sum, and goes on differently than they would have",
                  tri__checkpoint_path(checkpoint), had, has);
         return;
     }
@@ -75,9 +69,8 @@ static void say_dropped(const tri_engine *engine, const tri_checkpoint *checkpoi
                                            "momentum_error_sum.", "outer_error.", "outer_error_sum."};
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
         if (keeps(engine, prefixes[k]) || !is_there(engine, checkpoint, prefixes[k])) continue;
-        tri__say(log, TRI_LOG_WARN,
-                 "%s has '%s*', what its run had not sent yet; this run does not send it in that way, and drops it",
-                 tri__checkpoint_path(checkpoint), prefixes[k]);
+        tri__say(log, TRI_LOG_WARN, "%s has '%s*', what its run had not sent yet; this run does not send it in that "
+                 "way, and drops it", tri__checkpoint_path(checkpoint), prefixes[k]);
     }
 }
 
@@ -107,11 +100,9 @@ static tri_status read_state(tri_engine *engine, const tri_checkpoint *checkpoin
 /* Takes a state of the checkpoint for the weights; of several copies their mean. */
 static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpoint, const char *prefix) {
     for (int i = 0; i < engine->n_weights; i++) {
-        char name[512];
         tri_piece piece = engine->weights[i];
-        snprintf(name, sizeof name, "%s%s", prefix, piece.name);
-        piece.name = name;
-        if (tri__checkpoint_has(checkpoint, name))
+        piece.name = TRI_TEXT(512, "%s%s", prefix, piece.name);
+        if (tri__checkpoint_has(checkpoint, piece.name))
             TRI_TRY(tri__copies_read(checkpoint, &piece, 0, TRI_MERGE_MEAN));
     }
     return TRI_OK;
@@ -122,9 +113,8 @@ static tri_status take_weights(tri_engine *engine, const tri_checkpoint *checkpo
 static tri_status take_live(tri_engine *engine, const tri_checkpoint *checkpoint, const tri_log *log) {
     static const char live[] = "live.", local[] = "local.";
     if (!keeps(engine, live) && is_there(engine, checkpoint, live)) {
-        tri__say(log, TRI_LOG_INFO,
-                 "%s has averages as its weights; this run goes on from '%s*', those that were trained",
-                 tri__checkpoint_path(checkpoint), live);
+        tri__say(log, TRI_LOG_INFO, "%s has averages as its weights; this run goes on from '%s*', those that were "
+                 "trained", tri__checkpoint_path(checkpoint), live);
         TRI_TRY(take_weights(engine, checkpoint, live));
     }
     if (keeps(engine, local) || !is_there(engine, checkpoint, local)) return TRI_OK;

@@ -44,8 +44,7 @@ static int pieces_of(tri_engine *engine, tri_piece *into, const int *base, const
                              .data = flat ? flat + begin - held[param->unit].begin : NULL,
                              .repeat = engine->train >= 0 ? param->repeat : 0, /* what is trained fits already */
                              .through = through(engine)};
-        piece->slice.begin = begin - param->at;
-        piece->slice.end = end - param->at;
+        piece->slice.begin = begin - param->at, piece->slice.end = end - param->at;
     }
     return n;
 }
@@ -160,10 +159,9 @@ static tri_status check_finite(const tri_checkpoint *checkpoint, const tri_piece
     int64_t n = piece->slice.end - piece->slice.begin, bad = 0;
     for (int64_t k = 0; k < n; k++) bad += !isfinite(values[k]);
     if (!bad) return TRI_OK;
-    return tri__fail(TRI_NOTFINITE,
-                     "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint (trident "
-                     "checkpoint ls)",
-                     tri__checkpoint_path(checkpoint), piece->name, (long long)bad, (long long)n);
+    return tri__fail(TRI_NOTFINITE, "%s: weight %s is not finite in %lld of %lld numbers; take an earlier checkpoint "
+                     "(trident checkpoint ls)", tri__checkpoint_path(checkpoint), piece->name, (long long)bad,
+                     (long long)n);
 }
 
 /* A run of a piece's elements is read, and checked while it is in the cache. */
@@ -290,8 +288,7 @@ static tri_status pass_all(tri_engine *engine) {
 
 tri_status tri__engine_upload(tri_engine *engine) {
     TRI_TRY(engine->plan.filling.slot ? pass_all(engine) : upload_all(engine));
-    engine->draws = 0;
-    engine->source = NULL;
+    engine->draws = 0, engine->source = NULL;
     TRI_TRY(tri__exec_finish(engine->exec));
     (void)tri__exec_worked(engine->exec); /* resets the clock before the first step */
     return TRI_OK;
@@ -323,10 +320,8 @@ static const double NOISE = 0.1; /* of experts' weights, relative to the deviati
 static void add_noise(const tri_engine *engine, const tri_piece *piece) {
     enum { RUN = 4096 };
     tri_param param = *tri__model_find(engine->plan.model, piece->name);
-    char name[256];
     float noise[RUN], *w = piece->data;
-    snprintf(name, sizeof name, "noise %s", piece->name);
-    param.name = name, param.deviation *= (float)NOISE;
+    param.name = TRI_TEXT(256, "noise %s", piece->name), param.deviation *= (float)NOISE;
     for (int64_t at = piece->slice.begin, n; at < piece->slice.end && param.init == TRI_INIT_NORMAL; at += n) {
         n = piece->slice.end - at < RUN ? piece->slice.end - at : RUN;
         draw_normal(engine, &param, at, at + n, noise);
@@ -355,8 +350,7 @@ static void part_experts(const tri_engine *engine, int branch, const uint8_t *fi
  * [engine->n_weights, and *n in all] */
 static tri_piece *whole_model(tri_engine *engine, int *n) {
     const tri_network *model = &engine->model;
-    tri_piece *all = tri__arena_alloc(&engine->arena,
-                                      (size_t)(engine->n_weights + model->n_params) * sizeof *all);
+    tri_piece *all = tri__arena_alloc(&engine->arena, (size_t)(engine->n_weights + model->n_params) * sizeof *all);
     memcpy(all, engine->weights, (size_t)engine->n_weights * sizeof *all);
     *n = engine->n_weights;
     for (int i = 0; i < model->n_params; i++) {
@@ -380,7 +374,6 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
     const tri_piece *pieces = whole_model(engine, &n);
     const char *positions = engine->model.extends_positions ? ", all positions drawn, none copied" : "";
     for (int branch = 0; branch < assets->n_encoders; branch++) {
-        char prefix[32];
         TRI_OWNED(tri__hf_drop) tri_hf *hf = NULL;
         const char *folder = assets->folder[branch];
         if (!folder[0]) {
@@ -389,15 +382,14 @@ tri_status tri__engine_init(tri_engine *engine, const tri_assets *assets, const 
         }
         TRI_TRY(tri__hf_open(folder, &hf));
         if (!hf) {
-            tri__say(log, TRI_LOG_INFO,
-                     "%s encoder: random initial weights%s (%s has no model.safetensors); with pretrained ones answers "
-                     "are better", tri__branch_name(branch), positions, folder);
+            tri__say(log, TRI_LOG_INFO, "%s encoder: random initial weights%s (%s has no model.safetensors); with "
+                     "pretrained ones answers are better", tri__branch_name(branch), positions, folder);
             continue;
         }
         draw_here(engine);
-        snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(branch));
         const tri_encoder *e = &assets->encoder[branch];
         if (!assets->overridden[branch]) TRI_TRY(tri__hf_check_layers(hf, e->num_hidden_layers));
+        const char *prefix = TRI_TEXT(32, "%s.", tri__branch_name(branch));
         TRI_TRY(tri__hf_read(hf, prefix, tri__family(e)->prefix, pieces, n, filled, log));
         part_experts(engine, branch, filled, log);
     }

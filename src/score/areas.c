@@ -11,8 +11,7 @@ void tri__curve_order(tri_curve_point *points, int64_t n) { qsort(points, (size_
 
 void tri__curve_sort(const float *probs, const int32_t *labels, int64_t n, int n_classes, int class,
                      tri_curve_point *points) {
-    for (int64_t i = 0; i < n; i++)
-        points[i] = (tri_curve_point){probs[i * n_classes + class], labels[i] == class, i};
+    for (int64_t i = 0; i < n; i++) points[i] = (tri_curve_point){probs[i * n_classes + class], labels[i] == class, i};
     tri__curve_order(points, n);
 }
 

@@ -58,9 +58,7 @@ static void read_rows(bootstrap *b) {
         int label = b->labels[i];
         tri_reliability_row found = tri__reliability_row(probs, label, n, b->classes->positive);
         b->rows[i] = (row){.weight = b->classes->weights ? b->classes->weights[label] : 1,
-                           .loss = -log(fmax((double)probs[label], 0x1p-126)),
-                           .brier = found.brier,
-                           .label = label,
+                           .loss = -log(fmax((double)probs[label], 0x1p-126)), .brier = found.brier, .label = label,
                            .predicted = tri__decision_class(b->classes->decision, probs, n)};
     }
 }
@@ -217,8 +215,7 @@ static void score_shares(bootstrap *b) {
         int64_t rows = counts[c], called = counts[n + c], both = counts[2 * n + c];
         right += both;
         if (!b->by_class) continue;
-        out->precision[c] = tri__interval_share(both, called);
-        out->recall[c] = tri__interval_share(both, rows);
+        out->precision[c] = tri__interval_share(both, called), out->recall[c] = tri__interval_share(both, rows);
         out->f1[c] = tri__interval_f1(both, rows + called - both);
     }
     out->of[TRI_FIGURE_ACCURACY] = tri__interval_share(right, b->n);

@@ -73,8 +73,7 @@ static slope slope_at(const tri_decision_spec *s, double doubt, double b) {
         if (doubt > 0) own += doubt * (log_of(row[runner_up(row, s->n_classes, s->labels[i])]) - top - own);
         mean /= total, square /= total;
         sum.value += log(total) - b * own;
-        sum.first += mean - own;
-        sum.second += square - mean * mean;
+        sum.first += mean - own, sum.second += square - mean * mean;
     }
     double n = (double)s->n;
     return (slope){sum.value / n, sum.first / n, sum.second / n};
@@ -173,8 +172,7 @@ static void choose(const tri_decision_spec *s, const tri_curve_point *points, tr
         if (is_better(how, at, best, positives, &out->reached)) best = at, threshold = score;
     }
     out->decision.has_threshold = 1;
-    out->decision.threshold = (double)threshold;
-    out->decision.positive = s->positive;
+    out->decision.threshold = (double)threshold, out->decision.positive = s->positive;
     out->precision = best.called ? (double)best.hits / (double)best.called : NAN;
     out->recall = (double)best.hits / (double)positives;
     out->f1 = 2 * (double)best.hits / (double)(best.called + positives);

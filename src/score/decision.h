@@ -38,8 +38,9 @@ typedef enum tri_temperature_end {
     TRI_TEMPERATURE_NONE,      /* not asked for: 1 */
     TRI_TEMPERATURE_FOUND,     /* the minimum of the log loss */
     TRI_TEMPERATURE_BOUNDED,   /* the minimum is beyond the range */
-    TRI_TEMPERATURE_SEPARATED, /* each row's label is its likeliest class: the loss falls without end. The minimum as if
-                                  one in n + 2 rows were of its runner-up; at most 1 */
+    /* Each row's label is its likeliest class: the loss falls without end. The minimum as if one in n + 2 rows were of
+     * its runner-up; at most 1. */
+    TRI_TEMPERATURE_SEPARATED,
     TRI_TEMPERATURE_FLAT       /* all temperatures are equally good: 1 */
 } tri_temperature_end;
 

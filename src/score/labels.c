@@ -7,9 +7,7 @@
 #include "score/areas.h"
 
 /* A model's output of its probability, which is rounded to a float: at least half a step from 0 and 1. */
-static double output_of(double p) {
-    return log(fmax(p, 0x1p-126)) - log(fmax(1 - p, 0x1p-25));
-}
+static double output_of(double p) { return log(fmax(p, 0x1p-126)) - log(fmax(1 - p, 0x1p-25)); }
 
 static double f1_of(double hits, double called, double there) {
     return called + there > 0 ? 2 * hits / (called + there) : 0;

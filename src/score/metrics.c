@@ -35,8 +35,7 @@ static void score_classes(const int64_t *called, const int64_t *right, tri_score
         present += either > 0;
         all_right += right[c];
     }
-    out->f1_macro = f1_sum / present;
-    out->accuracy = (double)all_right / (double)out->rows;
+    out->f1_macro = f1_sum / present, out->accuracy = (double)all_right / (double)out->rows;
 }
 
 /* Losses and counts. A probability of 0 counts as the smallest float, so that the loss is finite. */
@@ -52,8 +51,7 @@ static void score_rows(const float *probs, const int32_t *labels, const tri_labe
         out->support[label]++, called[best]++, right[label] += best == label;
         if (out->confusion) out->confusion[label * out->n_classes + best]++;
     }
-    out->loss = loss / weights;
-    out->log_loss = log_loss / (double)out->rows;
+    out->loss = loss / weights, out->log_loss = log_loss / (double)out->rows;
 }
 
 /* Counts rows by the last threshold that a probability reaches, then sums from the highest threshold down. */
@@ -74,8 +72,7 @@ static void count_above(const float *probs, const int32_t *labels, tri_scores *o
 static int make_classes(const tri_label_set *classes, tri_scores *out) {
     size_t n = (size_t)classes->n;
     out->label = calloc(n, sizeof *out->label);
-    out->f1 = calloc(3 * n, sizeof *out->f1);
-    out->support = calloc(n, sizeof *out->support);
+    out->f1 = calloc(3 * n, sizeof *out->f1), out->support = calloc(n, sizeof *out->support);
     int with_matrix = !classes->numbers && classes->n <= TRI_CONFUSION_MAX,
         with_curves = !classes->numbers && classes->n <= TRI_CURVES_MAX;
     if (with_matrix) out->confusion = calloc(n * n, sizeof *out->confusion);

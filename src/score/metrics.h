@@ -17,12 +17,13 @@ typedef struct tri_scores {
     double *f1, *precision, *recall; /* [n_classes] in one allocation; owned */
     int64_t *support;                /* [n_classes] rows of each class; owned */
     int64_t *confusion;              /* [n_classes, n_classes] rows by label and prediction; NULL: too many; owned */
-    int64_t *above;                  /* [n_classes, TRI_THRESHOLDS, 2] rows whose probability of the class reaches
-                                        threshold k / (TRI_THRESHOLDS - 1): those of the class, the others; NULL: too
-                                        many classes; owned */
+    /* [n_classes, TRI_THRESHOLDS, 2] rows whose probability of the class reaches threshold k / (TRI_THRESHOLDS - 1):
+     * those of the class, the others; NULL: too many classes; owned. */
+    int64_t *above;
     double seconds;
-    int is_number;             /* 1: next to rows, loss and seconds only `numbers` are set, and n_classes is 0; of
-                                  several labels also what they have in common with classes */
+    /* 1: next to rows, loss and seconds only `numbers` are set, and n_classes is 0; of several labels also what they
+     * have in common with classes. */
+    int is_number;
     tri_number_figures numbers;
 } tri_scores;
 
@@ -39,11 +40,8 @@ typedef struct tri_label_set {
     const tri_decision *decision; /* whose threshold says which class is predicted; NULL: the likeliest */
 } tri_label_set;
 
-enum {
-    TRI_CONFUSION_MAX = 256, /* classes: the matrix of more is not kept */
-    TRI_CURVES_MAX = 32,     /* likewise `above` */
-    TRI_THRESHOLDS = 201
-};
+/* Classes: the matrix of more is not kept; likewise `above`. */
+enum { TRI_CONFUSION_MAX = 256, TRI_CURVES_MAX = 32, TRI_THRESHOLDS = 201 };
 
 /* probs [n, classes->n], labels [n]. Same as scikit-learn: pr_auc is auc(recall, precision) of precision_recall_curve,
  * average_precision its average_precision_score, roc_auc its roc_auc_score, each of the positive class; beyond two

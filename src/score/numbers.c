@@ -52,9 +52,7 @@ static void add(sums *to, double times, double actual, double predicted) {
 }
 
 /* r2 as scikit-learn has it where all targets are equal; spread: sum of squares about their mean. */
-static double r2_of(double square, double spread) {
-    return spread > 0 ? 1 - square / spread : square > 0 ? 0 : 1;
-}
+static double r2_of(double square, double spread) { return spread > 0 ? 1 - square / spread : square > 0 ? 0 : 1; }
 
 static double training_loss(const tri_number_set *set, const float *values, double target) {
     double sum = 0;

@@ -8,9 +8,9 @@
 typedef struct tri_number_figures {
     double r2, rmse, mae, median_error; /* of one number, or of the quantile that is nearest to the median */
     double pinball, coverage;           /* of quantiles: the mean over levels; rows between the outermost. NaN */
-    double accuracy, f1_micro, f1_macro, f1_samples, lrap, roc_auc; /* of several labels: rows whose labels are all
-                                           right; over all labels; means of labels, of rows; label ranking average
-                                           precision; the mean of labels */
+    /* Of several labels: rows whose labels are all right; over all labels; means of labels, of rows; label ranking
+     * average precision; the mean of labels. */
+    double accuracy, f1_micro, f1_macro, f1_samples, lrap, roc_auc;
 } tri_number_figures;
 
 /* The next defined figure from *at on, in that order, which *at is then one beyond; 0: there are no more. */

@@ -17,8 +17,9 @@ typedef struct tri_reliability_bin {
 
 typedef struct tri_reliability {
     double ece;   /* sum over bins of |accuracy - confidence|, each times its share of the rows (Guo et al., 2017) */
-    double brier; /* two classes: mean of (probability of the positive class - 1 or 0)^2, as brier_score_loss of
-                     scikit-learn; beyond two: mean over rows of the sum of squares over classes */
+    /* Two classes: mean of (probability of the positive class - 1 or 0)^2, as brier_score_loss of scikit-learn; beyond
+     * two: mean over rows of the sum of squares over classes. */
+    double brier;
     tri_reliability_bin bin[TRI_RELIABILITY_BINS];
 } tri_reliability;
 

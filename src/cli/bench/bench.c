@@ -8,10 +8,7 @@ static const struct {
     const char *name;
     tri_status (*run)(tri_cli *cli, tri_settings *settings, const tri_bench_options *options);
 } benches[] = {
-    {"comm", tri__bench_comm},
-    {"lab", tri__bench_lab},
-    {"step", tri__bench_step},
-    {"pipeline", tri__bench_pipeline},
+    {"comm", tri__bench_comm}, {"lab", tri__bench_lab}, {"step", tri__bench_step}, {"pipeline", tri__bench_pipeline},
     {"serve", tri__bench_serve},
 };
 
@@ -106,7 +103,6 @@ tri_status tri__command_bench(tri_cli *cli, tri_command_call *call) {
     const char *what = call->n_words ? call->words[0] : "";
     for (size_t i = 0; i < sizeof benches / sizeof *benches; i++)
         if (strcmp(benches[i].name, what) == 0) return benches[i].run(cli, &call->settings, call->own);
-    return tri__fail(TRI_USAGE,
-                     "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` and `serve`",
-                     what);
+    return tri__fail(TRI_USAGE, "there is no bench \"%s\"; there are `trident bench comm`, `lab`, `step`, `pipeline` "
+                     "and `serve`", what);
 }

@@ -106,8 +106,7 @@ tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out) {
 }
 
 tri_status tri__run_summary(const char *folder, tri_json **out) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, "summary.json"));
+    TRI_PATH(path, folder, "summary.json");
     return tri__json_load(path, TRI_DATA, out);
 }
 

@@ -26,8 +26,7 @@ static inline void tri__run_line_drop(tri_run_line **at) { tri__run_line_free(*a
 tri_status tri__run_events(const char *folder, tri_status (*take)(void *to, const tri_json *event), void *to);
 /* Steps after warm-up, from metrics.jsonl: median seconds, and mean shares of a step. */
 typedef struct tri_run_steps {
-    double seconds;
-    double loading, moving, idle;
+    double seconds, loading, moving, idle;
 } tri_run_steps;
 tri_status tri__run_steps(const char *folder, int warmup, tri_run_steps *out);
 /* summary.json of a run folder; a new reference. */

@@ -19,16 +19,11 @@
 
 #include <sys/mman.h>
 
-enum {
-    WARM = 3, /* warm-up calls */
-    CALLS_MAX = 500,
-    CALLS_MIN = 11,
-    CALL_BYTES = 512 << 20, /* a size gets as many calls as add up to this, within the two limits above */
-    COPIES = 5,             /* least memcpy samples of a size, spread over its calls; one per call up to FEW calls */
-    FEW = 20,
-    COPY_BYTES = 128 << 20,
-    HEAP_SLACK = 4 << 20 /* for staging the measured times */
-};
+/* WARM: warm-up calls. A size gets as many calls as add up to CALL_BYTES, within the limits CALLS_MIN and CALLS_MAX.
+ * COPIES: least memcpy samples of a size, spread over its calls; one per call up to FEW calls. HEAP_SLACK: for staging
+ * the measured times. */
+enum { WARM = 3, CALLS_MAX = 500, CALLS_MIN = 11, CALL_BYTES = 512 << 20, COPIES = 5, FEW = 20, COPY_BYTES = 128 << 20,
+       HEAP_SLACK = 4 << 20 };
 static const int64_t SIZE_LEAST = 4, SIZE_MOST = (int64_t)8 << 30;
 
 typedef struct op_row {
@@ -269,10 +264,8 @@ static tri_status measure(const rig *r, const op_row *op, int64_t bytes, samples
     TRI_TRY(told(r, &leave));
     if (leave > 0) {
         if (r->me == 0)
-            fprintf(r->plan->cli->err,
-                    "trident: %s of %lld bytes is left out: one call would take about %.2g s; --seconds %g is the "
-                    "time of a size\n",
-                    op->name, (long long)moved, expected, r->plan->seconds);
+            fprintf(r->plan->cli->err, "trident: %s of %lld bytes is left out: one call would take about %.2g s; "
+                    "--seconds %g is the time of a size\n", op->name, (long long)moved, expected, r->plan->seconds);
         return TRI_OK;
     }
     TRI_TRY(take_samples(r, op, count, moved, s));

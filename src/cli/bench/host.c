@@ -72,8 +72,7 @@ static tri_status time_encode(host *h, figures *f) {
         if (i >= 0) tokens += tri__encoded_tokens(encoded);
         tri__encoded_free(encoded);
     }
-    f->encode = (tri__bench_cpu(0) - begin) / REQUESTS;
-    f->tokens = (double)tokens / REQUESTS;
+    f->encode = (tri__bench_cpu(0) - begin) / REQUESTS, f->tokens = (double)tokens / REQUESTS;
     return TRI_OK;
 }
 
@@ -85,10 +84,11 @@ static void answered(void *context, const tri_answer *answer) {
     if (h->in_flight-- == IN_FLIGHT) pthread_cond_signal(&h->changed);
 }
 
-/* Waits until fewer than `most` requests are in flight. */
-static void wait_below(host *h, int64_t most) {
+/* Waits until another request may be in flight, and counts it. */
+static void begin_request(host *h) {
     TRI_LOCKED(&h->lock);
-    while (h->in_flight >= most) pthread_cond_wait(&h->changed, &h->lock);
+    while (h->in_flight >= IN_FLIGHT) pthread_cond_wait(&h->changed, &h->lock);
+    h->in_flight++;
 }
 
 static tri_status time_requests(host *h, figures *f) {
@@ -97,10 +97,7 @@ static tri_status time_requests(host *h, figures *f) {
         tri_encoded *encoded;
         if (i == 0) begin = tri__bench_cpu(0);
         TRI_TRY(tri__model_encode(h->model, &h->rows[(i + 1000) % h->n], 1, TRI_OVERLONG_TRUNCATE, &encoded));
-        wait_below(h, IN_FLIGHT);
-        pthread_mutex_lock(&h->lock);
-        h->in_flight++;
-        pthread_mutex_unlock(&h->lock);
+        begin_request(h);
         tri_status status = tri__model_submit(h->model, encoded, answered, h);
         if (status == TRI_OK) continue;
         tri__encoded_free(encoded);

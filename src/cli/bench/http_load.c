@@ -29,8 +29,7 @@ typedef struct load {
     client *client;            /* [in->clients] */
     int epoll, timer, open;    /* open: clients in use so far (open loop) */
     double *waiting;           /* [room], due times that no client was free for: a ring */
-    int64_t first, n_waiting, room;
-    int64_t sent;
+    int64_t first, n_waiting, room, sent;
     tri_buffer latencies;      /* doubles: out->latency */
     uint64_t *first_answer;    /* [in->n] hash of the first answer's body; 0: none yet */
     double begin, next, last;  /* next: when the next request is due; last: the last answer */

@@ -32,10 +32,8 @@ static const struct layout {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 static const char *const kinds[] = {"all_gather", "reduce_scatter", "all_reduce", "recv"};
-enum {
-    KINDS = sizeof kinds / sizeof *kinds,
-    RUN_SECONDS = 300 /* timeout without progress: generating large weights takes long */
-};
+/* RUN_SECONDS: timeout without progress: generating large weights takes long. */
+enum { KINDS = sizeof kinds / sizeof *kinds, RUN_SECONDS = 300 };
 
 /* The result of a layout. Bytes are those of the rank with the most; seconds and shares are means over ranks and timed
  * steps. */
@@ -197,32 +195,29 @@ static tri_status print_json(const lab *b, int which) {
 
 static tri_json *row_of(const char *name, int ranks, const result *r) {
     double seconds = r->ran ? r->steps.seconds : 1;
-    return tri__json_pack(
-        "{s:s, s:s, s:i, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "model", "",
-        "hardware", "", "ranks", ranks, "layout", name, "fits", r->ran, "memory_bytes", r->planned, "state_bytes",
-        r->states, "step_seconds", r->steps.seconds, "samples_per_second", r->rate, "times", ranks * r->efficiency,
-        "efficiency", r->efficiency, "gather", r->kind[0].seconds / seconds, "reduce_scatter",
-        r->kind[1].seconds / seconds, "all_reduce", r->kind[2].seconds / seconds, "recv",
-        r->kind[3].seconds / seconds, "held_bytes",
-        r->device > 0 ? r->device : r->held, "exposed", r->steps.moving, "waiting", r->steps.idle, "note",
-        r->ran ? binds(r) : r->refusal);
+    return tri__json_pack("{s:s, s:s, s:i, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, "
+                          "s:s}", "model", "", "hardware", "", "ranks", ranks, "layout", name, "fits", r->ran,
+                          "memory_bytes", r->planned, "state_bytes", r->states, "step_seconds", r->steps.seconds,
+                          "samples_per_second", r->rate, "times", ranks * r->efficiency, "efficiency", r->efficiency,
+                          "gather", r->kind[0].seconds / seconds, "reduce_scatter", r->kind[1].seconds / seconds,
+                          "all_reduce", r->kind[2].seconds / seconds, "recv", r->kind[3].seconds / seconds,
+                          "held_bytes", r->device > 0 ? r->device : r->held, "exposed", r->steps.moving, "waiting",
+                          r->steps.idle, "note", r->ran ? binds(r) : r->refusal);
 }
 
 /* The rows as a table; takes their reference. */
 static tri_status print_table(const lab *b, const char *title, tri_json *rows) {
-    tri_json *table = tri__json_pack("{s:s, s:s, s:o}", "title", title, "rule",
-                                     "x one device: samples/s against a run of one rank with as many samples as each "
-                                     "rank of the layout has; efficiency: that by the ranks; shares of a step",
-                                     "rows", rows);
+    tri_json *table = tri__json_pack("{s:s, s:s, s:o}", "title", title, "rule", "x one device: samples/s against a run "
+                                     "of one rank with as many samples as each rank of the layout has; efficiency: "
+                                     "that by the ranks; shares of a step", "rows", rows);
     return tri__layout_table_print(b->cli, b->asked, table);
 }
 
 static tri_status print_results(const lab *b) {
     const tri_bench_model *m = b->model;
     tri_json *rows = tri__json_array();
-    char title[256];
-    snprintf(title, sizeof title, "%d layers x %d, %d ranks, %d x %d tokens each", m->layers, m->width, b->n,
-             m->samples, m->tokens);
+    const char *title = TRI_TEXT(256, "%d layers x %d, %d ranks, %d x %d tokens each", m->layers, m->width, b->n,
+                                 m->samples, m->tokens);
     for (int i = 0; i < LAYOUTS; i++)
         if (b->chosen[i])
             tri__json_append_new(rows, row_of(layouts[i].title, layouts[i].kind == ALONE ? 1 : b->n, &b->result[i]));
@@ -262,7 +257,7 @@ static tri_status run_by_hand(lab *b, const tri_layout_words *layout, int which,
 
 static tri_status run_config(lab *b) {
     TRI_OWNED(tri__json_drop) tri_json *rows = tri__json_array();
-    char title[TRI_PATH_MAX + 32], *usual = (char *)"ddp; zero1; zero2; zero3";
+    char *usual = (char *)"ddp; zero1; zero2; zero3";
     const tri_texts *asked = &b->options->layouts, all = {.at = &usual, .n = 1};
     tri_layout_words layout = {.name = "one device"};
     if (strcmp(asked->at[0], "all") == 0) asked = &all;
@@ -271,8 +266,7 @@ static tri_status run_config(lab *b) {
         TRI_TRY(tri__layout_words(asked, i, &layout, &found));
         if (found) TRI_TRY(run_by_hand(b, &layout, i + 1, rows));
     }
-    snprintf(title, sizeof title, "Layouts of %s, measured", b->asked->config);
-    return print_table(b, title, TRI_GIVE(rows));
+    return print_table(b, TRI_TEXT(TRI_PATH_MAX + 32, "Layouts of %s, measured", b->asked->config), TRI_GIVE(rows));
 }
 
 /* ---- From beginning to end ---- */

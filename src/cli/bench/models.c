@@ -111,8 +111,7 @@ static tri_status write_table(const tri_bench_model *m, const char *folder, int6
 /* ---- the configuration ---- */
 
 /* Keys of version 3 that are not its class's defaults. */
-static const char deberta[] =
-    "{\"type_vocab_size\": 0, \"relative_attention\": true, \"position_buckets\": 256, "
+static const char deberta[] = "{\"type_vocab_size\": 0, \"relative_attention\": true, \"position_buckets\": 256, "
     "\"norm_rel_ebd\": \"layer_norm\", \"share_att_key\": true, \"pos_att_type\": [\"p2c\", \"c2p\"], "
     "\"position_biased_input\": false, \"max_relative_positions\": -1}";
 
@@ -138,15 +137,13 @@ static tri_status encoder_json(const tri_bench_model *m, tri_json **out) {
 }
 
 tri_status tri__bench_config(const tri_bench_model *m, const char *folder, const char *vocab) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__json_drop) tri_json *encoder = NULL;
-    TRI_TRY(tri__path_join(path, folder, "config.json"));
+    TRI_PATH(path, folder, "config.json");
     TRI_TRY(encoder_json(m, &encoder));
     TRI_OWNED(tri__json_drop) tri_json *config =
-        tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:i, s:f}", "label_name", "label", "primary_text_name",
-                       "first", "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim",
-                       m->timed ? 64 : 256, "fusion_hidden_dim", m->timed ? 64 : 128, "max_sen_len", m->tokens, "lr",
-                       1e-4);
+        tri__json_pack("{s:s, s:s, s:s, s:O, s:i, s:i, s:i, s:f}", "label_name", "label", "primary_text_name", "first",
+                       "primary_tokenizer", vocab, "primary_encoder", encoder, "hidden_common_dim", m->timed ? 64 : 256,
+                       "fusion_hidden_dim", m->timed ? 64 : 128, "max_sen_len", m->tokens, "lr", 1e-4);
     if (!m->timed) tri__json_set_new(config, "tab_field_list", tri__json_pack("[s,s,s]", "a", "b", "c"));
     if (m->texts > 1) {
         tri__json_set_new(config, "secondary_text_name", tri__json_string("second"));
@@ -156,9 +153,8 @@ tri_status tri__bench_config(const tri_bench_model *m, const char *folder, const
 }
 
 tri_status tri__bench_write(const tri_bench_model *m, const char *folder, int64_t rows) {
-    char vocab[TRI_PATH_MAX], data[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(vocab, folder, "vocab"));
-    TRI_TRY(tri__path_join(data, folder, "data"));
+    TRI_PATH(vocab, folder, "vocab");
+    TRI_PATH(data, folder, "data");
     TRI_TRY(tri__folder_make(vocab));
     TRI_TRY(tri__folder_make(data));
     TRI_TRY(write_vocabulary(vocab, m->vocabulary));

@@ -74,8 +74,7 @@ static tri_run_line *line_of(const pipeline *b, const layout *at) {
     tri__run_line_add(l, "--device=%s\t--nproc-per-node=%d\t--pp-size=%d", b->device, b->stages, b->stages);
     tri__run_line_add(l, "--schedule=%s\t--pipeline-shape=%s", tri__schedule_row(at->schedule)->name,
                       shapes[at->shape]);
-    tri__run_line_add(l, "--num-microbatches=%d\t--batch-size=%d", b->microbatches,
-                      b->microbatches * b->model.samples);
+    tri__run_line_add(l, "--num-microbatches=%d\t--batch-size=%d", b->microbatches, b->microbatches * b->model.samples);
     tri__run_line_add(l, "--max-steps=%lld\t--bind-cores=%s\t--threads=1\t--json", (long long)b->steps,
                       bound ? "core" : "none");
     return l;

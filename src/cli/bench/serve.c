@@ -53,9 +53,8 @@ static tri_status open_model(bench *b) {
     tri_place place;
     tri_counts max;
     tri_engine *engine = &b->engine;
-    char config[TRI_PATH_MAX];
     TRI_TRY(tri__bench_config(b->at.model, b->folder, "bert-base-uncased")); /* a tokenizer that is not used */
-    TRI_TRY(tri__path_join(config, b->folder, "config.json"));
+    TRI_PATH(config, b->folder, "config.json");
     TRI_TRY(tri__settings_config(&b->settings, config));
     TRI_TRY(tri__settings_infer(&b->settings, b->asked));
     TRI_TRY(tri__assets_open(&b->settings, 0, NULL, &b->assets));
@@ -127,10 +126,8 @@ static tri_status run(bench *b, result *r) {
     r->median = tri__bench_median(r->times, r->runs); /* sorts them */
     r->least = r->times[0], r->late = r->times[(r->runs - 1) * 99 / 100];
     r->planned = (double)tri__exec_bytes(b->engine.exec);
-    for (int64_t i = 0; i < b->at.batches; i++) {
-        r->rows += b->at.batch[i].n;
-        r->tokens += b->at.batch[i].tokens[0] + b->at.batch[i].tokens[1];
-    }
+    for (int64_t i = 0; i < b->at.batches; i++)
+        r->rows += b->at.batch[i].n, r->tokens += b->at.batch[i].tokens[0] + b->at.batch[i].tokens[1];
     return TRI_OK;
 }
 

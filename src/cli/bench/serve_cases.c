@@ -15,10 +15,9 @@ static tri_status parse(const char *name, tri_serve_case *at) {
         at->tokens = strtoll(tokens, &end, 10);
         if (*tokens && !*end && at->tokens >= 2 && at->tokens <= TRI_SERVE_TOKENS) return TRI_OK;
     }
-    return tri__fail(TRI_USAGE,
-                     "--cases %s: write MODEL:ROWSxTOKENS, as in minilm:32x128, or MODEL:ROWSxmixed; tokens are 2 to "
-                     "%d, models %s",
-                     name, TRI_SERVE_TOKENS, tri__bench_model_names(tri__serve_models, names));
+    return tri__fail(TRI_USAGE, "--cases %s: write MODEL:ROWSxTOKENS, as in minilm:32x128, or MODEL:ROWSxmixed; tokens "
+                     "are 2 to %d, models %s", name, TRI_SERVE_TOKENS,
+                     tri__bench_model_names(tri__serve_models, names));
 }
 
 /* ---- Lengths ---- */
@@ -119,8 +118,7 @@ static void fill_batch(tri_micro *m, const tri_serve_case *at, const int32_t *le
         m->seq[text] = take(memory, m->n + 1);
         fill_text(m, text, at, length + text, random);
     }
-    m->labels = take(memory, m->n);
-    m->keyn = take(memory, 2 * m->n);
+    m->labels = take(memory, m->n), m->keyn = take(memory, 2 * m->n);
     m->numbers = (float *)(void *)take(memory, m->n * TRI_SERVE_COLUMNS);
     for (int64_t i = 0; i < m->n * TRI_SERVE_COLUMNS; i++) m->numbers[i] = (float)(i % 7) / 3 - 1;
 }

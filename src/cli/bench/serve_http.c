@@ -26,8 +26,7 @@ static tri_status add_request(requests *r, char *body) {
     char *text = NULL;
     int n = body ? asprintf(&text,
                             "POST /predict HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
-                            "Content-Length: %zu\r\n\r\n%s",
-                            r->host, strlen(body), body)
+                            "Content-Length: %zu\r\n\r\n%s", r->host, strlen(body), body)
                  : -1;
     free(body);
     if (n < 0) return tri__fail(TRI_RESOURCE, "out of memory");

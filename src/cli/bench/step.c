@@ -85,8 +85,7 @@ static tri_status predict(tri_arena *arena, void *data) {
     tri_classes ranks;
     tri_timeline line;
     for (int mb = 0; mb < engine->n_mb; mb++) counts[mb] = p->session->feed[mb].counts;
-    tri_costs costs = {
-        .hardware = p->hardware, .counts = counts, .n_counts = engine->n_mb, .threads = engine->threads};
+    tri_costs costs = {.hardware = p->hardware, .counts = counts, .n_counts = engine->n_mb, .threads = engine->threads};
     TRI_TRY(tri__classes_list(&ranks, arena, &program, 1));
     TRI_TRY(tri__timeline(arena, &ranks, &costs, &line));
     *p->seconds = line.seconds + p->hardware->host.step;
@@ -119,13 +118,8 @@ static tri_status take_steps(const bench *b, tri_session *s, double begun, tri_t
         when[i - WARMUP] = (tri_time){begin, end};
         predicting p = {s, b->hardware, &simulated[i - WARMUP]};
         if (b->hardware) TRI_TRY(tri__arena_scratch(predict, &p));
-        r->flops += s->model_flops;
-        r->executed += s->last.flops;
-        r->tokens += s->last.tokens;
-        r->host += host;
-        r->waited += s->waited;
-        r->worked += s->worked;
-        r->mean += end - begin;
+        r->flops += s->model_flops, r->executed += s->last.flops, r->tokens += s->last.tokens;
+        r->host += host, r->waited += s->waited, r->worked += s->worked, r->mean += end - begin;
     }
     r->loss[1] = s->last.loss;
     return TRI_OK;

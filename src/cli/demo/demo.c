@@ -41,8 +41,7 @@ static tri_json *encoder(int positions) {
 /* Makes the vocabulary's folder a model folder without weights, so that other configurations can name it. */
 static tri_status write_encoder(const demo *d) {
     enum { POSITIONS = 512 }; /* the default of max_sen_len */
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, d->vocab, "config.json"));
+    TRI_PATH(path, d->vocab, "config.json");
     TRI_OWNED(tri__json_drop) tri_json *config = encoder(POSITIONS);
     if (!config) return tri__fail(TRI_RESOURCE, "out of memory for the demo's encoder");
     return tri__json_save(path, config);
@@ -50,15 +49,13 @@ static tri_status write_encoder(const demo *d) {
 
 /* Fails if the folder is not new, empty, or that of an earlier demo, whose files are replaced. */
 static tri_status check_folder(const char *folder) {
-    char path[TRI_PATH_MAX];
     TRI_OWNED(tri__names_free) tri_names names = {0};
     int there;
-    TRI_TRY(tri__path_join(path, folder, "all.json"));
+    TRI_PATH(path, folder, "all.json");
     TRI_TRY(tri__folder_there(folder, &there));
     if (!there || tri__is_file(path)) return TRI_OK;
     TRI_TRY(tri__folder_list(folder, &names));
-    int n = names.n;
-    if (!n) return TRI_OK;
+    if (!names.n) return TRI_OK;
     return tri__fail(TRI_BUSY, "%s: exists and is not the folder of an earlier demo, which would write data, vocab and "
                      "all.json there; name another folder with --output-dir", folder);
 }
@@ -90,9 +87,8 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
         tri__json_set_new(config, "secondary_encoder", encoder(128));
     }
     if (v->numbers)
-        tri__json_set_new(
-            config, "tab_field_list",
-            tri__json_pack("[s, s, s, s]", "days_late", "updates_sent", "declared_value", "prior_claims"));
+        tri__json_set_new(config, "tab_field_list", tri__json_pack("[s, s, s, s]", "days_late", "updates_sent",
+                                                                   "declared_value", "prior_claims"));
     tri__merge_new(config, tri__json_pack("{s:f, s:f, s:i, s:i, s:i}", "lr", 1e-3, "weight_decay", 0.01, "warmup_steps",
                                           50, "global_batch_size", BATCH, "epochs", 6));
     return config;
@@ -101,11 +97,9 @@ static tri_json *configuration(const demo *d, const struct variant *v) {
 /* One model's training: its configuration file, the demo's data, a fresh run folder; four ranks, or two if there are
  * not so many cores. */
 static tri_status train(const demo *d, const struct variant *v, tri_training *t) {
-    char name[64], path[TRI_PATH_MAX], seed[24], threads[24];
-    snprintf(name, sizeof name, "%s.json", v->folder);
-    snprintf(seed, sizeof seed, "%lld", (long long)d->asked->seed);
-    snprintf(threads, sizeof threads, "%lld", (long long)d->asked->threads);
-    TRI_TRY(tri__path_join(path, d->asked->output_dir, name));
+    const char *seed = TRI_TEXT(24, "%lld", (long long)d->asked->seed),
+               *threads = TRI_TEXT(24, "%lld", (long long)d->asked->threads);
+    TRI_PATH(path, d->asked->output_dir, TRI_TEXT(64, "%s.json", v->folder));
     TRI_TRY(tri__path_join(t->folder, d->asked->output_dir, v->folder));
     snprintf(t->name, sizeof t->name, "%s", v->title);
     TRI_OWNED(tri__json_drop) tri_json *config = configuration(d, v);
@@ -171,19 +165,15 @@ static tri_status print_table(const demo *d) {
     if (folder && data)
         fprintf(out,
                 "\nNext: trident predict --checkpoint %s/all --data-path %s/test.csv | head\n"
-                "      trident serve %s/all\n",
-                folder, data, folder);
+                "      trident serve %s/all\n", folder, data, folder);
     return folder && data ? TRI_OK : tri__fail(TRI_RESOURCE, "out of memory");
 }
 
 /* What the model is worth, before what each input adds to it. */
 static void print_first(const demo *d) {
-    FILE *out = d->cli->out;
-    fprintf(out,
-            "\nall three inputs: accuracy %.3f on the test rows. Next, each input is left out in turn, in three more "
-            "trainings.\n\n",
-            d->made[0].scores.accuracy);
-    fflush(out);
+    fprintf(d->cli->out, "\nall three inputs: accuracy %.3f on the test rows. Next, each input is left out in turn, in "
+            "three more trainings.\n\n", d->made[0].scores.accuracy);
+    fflush(d->cli->out);
 }
 
 tri_status tri__command_demo(tri_cli *cli, tri_command_call *call) {

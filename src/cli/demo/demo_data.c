@@ -33,9 +33,8 @@ static const char *const openings[] = {
     "my {item} should have been here last week", "i need to know when the {item} will come",
     "please tell me what happened to my {item}",
 };
-static const char *const items[] = {
-    "lamp", "kettle", "bicycle", "jacket", "printer", "sofa", "guitar", "tent", "camera", "desk", "radio", "blender",
-};
+static const char *const items[] = {"lamp", "kettle", "bicycle", "jacket", "printer", "sofa", "guitar", "tent",
+                                    "camera", "desk", "radio", "blender"};
 static const char *const answers[] = {
     "i am sorry, the parcel is on its way",     "thank you for waiting, it should come {when}",
     "i will ask the depot and call you {when}", "the courier says it will arrive {when}",
@@ -161,37 +160,31 @@ static void make(uint32_t seed, uint32_t split, uint32_t index, row *out) {
 /* Texts contain commas, so they are quoted; they never contain quotes. */
 static tri_status write_split(const char *folder, const char *name, uint32_t seed, uint32_t split, uint32_t rows,
                               char **texts) {
-    char path[TRI_PATH_MAX];
-    TRI_TRY(tri__path_join(path, folder, name));
+    TRI_PATH(path, folder, name);
     TRI_OWNED(tri__free_at) char *data = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&data, &size);
     if (!file) return tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
-    tri_status status = TRI_OK;
+    int failed = 0;
     fprintf(file, "dialogue,shiptrack,days_late,updates_sent,declared_value,prior_claims,label\n");
     for (uint32_t i = 0; i < rows; i++) {
         row r;
         make(seed, split, i, &r);
         fprintf(file, "\"%s\",\"%s\",%d,%d,%s,%d,%d\n", r.dialogue, r.track, r.late, r.updates, r.value, r.claims,
                 r.label);
-        if (!texts) continue;
-        if (!(texts[2 * i] = strdup(r.dialogue)) || !(texts[2 * i + 1] = strdup(r.track)))
-            status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
+        if (texts) failed |= !(texts[2 * i] = strdup(r.dialogue)) || !(texts[2 * i + 1] = strdup(r.track));
     }
-    if (!tri__memstream_close(file, &data) && status == TRI_OK)
-        status = tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
-    if (status == TRI_OK) status = tri__file_write(path, data, size);
-    return status;
+    if (!tri__memstream_close(file, &data) || failed)
+        return tri__fail(TRI_RESOURCE, "out of memory while generating %s", name);
+    return tri__file_write(path, data, size);
 }
 
 tri_status tri__demo_write(const char *folder, uint32_t seed, tri_demo_texts *texts) {
     *texts = (tri_demo_texts){.at = calloc(2 * TRI_DEMO_TRAIN, sizeof(char *)), .n = 2 * TRI_DEMO_TRAIN};
     if (!texts->at) return tri__fail(TRI_RESOURCE, "out of memory while generating the demo's data");
-    tri_status status = write_split(folder, "train.csv", seed, 0, TRI_DEMO_TRAIN, texts->at);
-    if (status == TRI_OK) status = write_split(folder, "valid.csv", seed, 1, TRI_DEMO_VALID, NULL);
-    if (status == TRI_OK) status = write_split(folder, "test.csv", seed, 2, TRI_DEMO_TEST, NULL);
-    if (status != TRI_OK) tri__demo_texts_free(texts);
-    return status;
+    TRI_TRY(write_split(folder, "train.csv", seed, 0, TRI_DEMO_TRAIN, texts->at));
+    TRI_TRY(write_split(folder, "valid.csv", seed, 1, TRI_DEMO_VALID, NULL));
+    return write_split(folder, "test.csv", seed, 2, TRI_DEMO_TEST, NULL);
 }
 
 void tri__demo_texts_free(tri_demo_texts *texts) {

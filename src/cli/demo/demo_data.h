@@ -3,12 +3,8 @@
 
 #include "base/base.h"
 
-enum {
-    TRI_DEMO_TRAIN = 3000, /* rows */
-    TRI_DEMO_VALID = 500,
-    TRI_DEMO_TEST = 500,
-    TRI_DEMO_NOISE = 2 /* percent of labels that are flipped */
-};
+/* Rows; percent of labels that are flipped. */
+enum { TRI_DEMO_TRAIN = 3000, TRI_DEMO_VALID = 500, TRI_DEMO_TEST = 500, TRI_DEMO_NOISE = 2 };
 
 /* The texts of all training rows, for a vocabulary. */
 typedef struct tri_demo_texts {

@@ -39,8 +39,7 @@ static tri_status fill(product *p, int k, tri_dtype dtype) {
 static tri_status prepare(product *p, const tri_ceiling_product *of) {
     const tri_device *d = p->device;
     tri_dtype dtype = of->dtype;
-    int64_t n = of->n;
-    int64_t rows[OPERANDS] = {n, n, n, 1};
+    int64_t n = of->n, rows[OPERANDS] = {n, n, n, 1};
     p->call = (tri_call){
         .op = TRI_OP_linear, .table = &p->table, .attr = &p->attr, .threads = of->threads, .context = p->context};
     for (int k = 0; k < OPERANDS; k++) {

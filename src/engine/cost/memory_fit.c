@@ -104,9 +104,7 @@ static int next_layout(tri_plan_in *in, char words[static 96]) {
     } else if (!in->offload) {
         in->offload = 1u << TRI_MEM_STATE;
         memcpy(more, offload, sizeof offload);
-    } else {
-        return 0;
-    }
+    } else return 0;
     return 1;
 }
 
@@ -119,9 +117,7 @@ static int next_infer_layout(tri_plan_in *in, char words[static 96]) {
     } else if (!(in->offload >> TRI_MEM_PARAM & 1)) {
         in->offload |= 1u << TRI_MEM_PARAM;
         memcpy(words + strlen(words), offload, sizeof offload);
-    } else {
-        return 0;
-    }
+    } else return 0;
     return 1;
 }
 
@@ -144,11 +140,9 @@ static tri_status refuse(const tri_engine *engine, tri_room_shares by, const tri
             return tri__fail(TRI_RESOURCE, "%s, %s:%s would need %s", who, room, words,
                              tri__text_bytes((double)other.need, c));
     }
-    return tri__fail(
-        TRI_RESOURCE,
-        "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, more --num-microbatches, "
-        "a shorter --max-sen-len or fewer ranks",
-        who, room, *words ? words : " it", tri__text_bytes((double)other.need, c));
+    return tri__fail(TRI_RESOURCE, "%s, %s, and no layout of it fits:%s would need %s; take a smaller --batch-size, "
+                     "more --num-microbatches, a shorter --max-sen-len or fewer ranks", who, room,
+                     *words ? words : " it", tri__text_bytes((double)other.need, c));
 }
 
 /* Which ranks of a machine share a memory. A limit is per GPU, one a rank. */
@@ -180,6 +174,5 @@ tri_status tri__room_check(const tri_settings *settings, const tri_engine *engin
     tri_room compared;
     if (!room) room = &compared;
     TRI_TRY(measure(settings, engine, all, here, room));
-    return room->need <= room->have ? TRI_OK
-                                    : refuse(engine, shares_of(engine->device, room->limited, here), room);
+    return room->need <= room->have ? TRI_OK : refuse(engine, shares_of(engine->device, room->limited, here), room);
 }

@@ -26,8 +26,7 @@ static double layer_flops(const tri_encoder *e, double tokens, double pairs) {
 static double passes(const tri_network *model, int text) {
     double sum = 0, n = 0;
     int trained = 0; /* something below */
-    char prefix[32];
-    snprintf(prefix, sizeof prefix, "%s.", tri__branch_name(text));
+    const char *prefix = TRI_TEXT(32, "%s.", tri__branch_name(text));
     for (int u = 0; u < model->n_units; u++) {
         const tri_unit *unit = &model->unit[u];
         if (!tri__text_begins(unit->name, prefix)) continue;

@@ -46,8 +46,7 @@ void tri__sample_rows(tri_arena *arena, tri_sampler *sampler, const tri_engine *
     for (int i = 0; i < out->n; i++)
         count_batch(sampler, (2 * i + 1) * batches / (2 * out->n), &out->counts[i * out->parts]);
     add_means(engine, out);
-    for (int i = 0; i < out->n * out->parts; i++)
-        out->counts[i] = tri__plan_counts(&engine->in, &out->counts[i]);
+    for (int i = 0; i < out->n * out->parts; i++) out->counts[i] = tri__plan_counts(&engine->in, &out->counts[i]);
     int readers = tri__mesh_readers(&engine->in.mesh);
     for (int i = 0; i < out->n; i++)
         tri__plan_share_rows(&engine->in, &out->counts[i * out->parts], out->parts / readers);

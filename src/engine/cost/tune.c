@@ -14,9 +14,8 @@ static tri_status read_known(const char *path, const char *kind, tri_wisdom *wis
     TRI_TRY(tri__file_read(path, FILE_LIMIT, &text, &size));
     TRI_TRY(tri__wisdom_parse(text, size, path, wisdom));
     if (strcmp(wisdom->kind, kind) == 0) return TRI_OK;
-    tri__say(log, TRI_LOG_WARN,
-             "%s was made on %s, this is %s: products are timed again, and the last bits of results may differ", path,
-             wisdom->kind, kind);
+    tri__say(log, TRI_LOG_WARN, "%s was made on %s, this is %s: products are timed again, and the last bits of results "
+             "may differ", path, wisdom->kind, kind);
     wisdom->n = 0;
     return TRI_OK;
 }
@@ -65,17 +64,15 @@ static void say(const tri_wisdom *wisdom, int before, double seconds, const tri_
     double guess = 0, best = 0;
     for (int i = 0; i < wisdom->n; i++)
         guess += (double)wisdom->entry[i].guess_us, best += (double)wisdom->entry[i].best_us;
-    tri__say(log, TRI_LOG_INFO,
-             "products: %d shapes known, %d timed now in %.1f s; one of each takes %.3f ms, by first guesses %.3f ms",
-             before, wisdom->n - before, seconds, best / 1e3, guess / 1e3);
+    tri__say(log, TRI_LOG_INFO, "products: %d shapes known, %d timed now in %.1f s; one of each takes %.3f ms, by "
+             "first guesses %.3f ms", before, wisdom->n - before, seconds, best / 1e3, guess / 1e3);
 }
 
 static tri_status tune(tri_engine *engine, const char *folder, tri_wisdom *wisdom, const tri_log *log) {
-    char path[TRI_PATH_MAX];
     tri_world *world = engine->place.world;
     double begin = tri__clock();
     int lead = engine->place.rank == 0;
-    TRI_TRY(tri__path_join(path, folder, TRI_WISDOM_FILE));
+    TRI_PATH(path, folder, TRI_WISDOM_FILE);
     TRI_TRY(take_known(world, lead, path, tri__exec_kind(engine->exec), wisdom, log));
     int before = wisdom->n;
     TRI_TRY(tri__exec_tune(engine->exec, wisdom));
