@@ -324,8 +324,6 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(win0, "first window of each sample's primary text, and their end [N+1,1] i32")                 \
     X(keyw0, "random-number key of each window's first token [W0,2] i32")                            \
     X(win1, "the same for the secondary text") X(keyw1, "")                                          \
-    X(win2, "as win0, of the third text") X(win3, "") X(win4, "") X(win5, "") X(win6, "") X(win7, "")  \
-    X(win8, "") X(win9, "") X(win10, "") X(win11, "") X(win12, "") X(win13, "") X(win14, "") X(win15, "") \
     X(blocks0, "present blocks of attention [K,1] i32 (layout/blocks.h), the same for all microbatches") \
     X(blocks1, "the same for the secondary text")                                                          \
     X(layer_scale, "1 / the probability that a layer is kept, of all layers [1,layers] f32")                \
@@ -339,7 +337,9 @@ static inline float tri__rate_factor(const tri_attr *attr) { return attr->rate >
     X(columns, "words of the table's columns [C,6] i32 (layout/columns.h), the same for all microbatches") \
     X(row_weights, "factors of the samples' losses [N,1] f32")                                              \
     X(seqf, "first token of each sample in the fusion's layers, and their number [N+1,1] i32")               \
-    X(keyf, "random-number key of each of these tokens [N*C,2] i32: data row, place in its sample")
+    X(keyf, "random-number key of each of these tokens [N*C,2] i32: data row, place in its sample") \
+    X(win2, "as win0, of the third text") X(win3, "") X(win4, "") X(win5, "") X(win6, "") X(win7, "")        \
+    X(win8, "") X(win9, "") X(win10, "") X(win11, "") X(win12, "") X(win13, "") X(win14, "") X(win15, "")
 
 typedef enum tri_field {
 #define X(name, text) TRI_FIELD_##name,

@@ -28,7 +28,7 @@ sed -i '/"secondary_\|"primary_text_name"/d' texts.json
 most_beside=3
 
 each() { # each NAME: on the CPU, on the GPU in fp32, and in bf16 near both
-    local common=(--config "$1.json" --data-path goods --global-batch-size 16 --max-steps 8 --lr 3e-4 --threads 4 --quiet)
+    local common=(--config "$1.json" --data-path goods --global-batch-size 16 --max-steps 8 --lr 3e-4 --quiet)
     run train "${common[@]}" --device cpu --output-dir "$1-cpu"
     expect_code 0
     run train "${common[@]}" --device cuda --output-dir "$1-gpu"
