@@ -14,7 +14,7 @@ declare -A closed=([device]=gpu [offload]=x [profile]=foo [redirects]=9 [tee]=0:
     [rdzv-conf]=x [label-list]=a,b,c [cat-field-list]=nothing [hashed-field-list]=nothing
     [boolean-field-list]=nothing [label-name]=text [label-separator]=x [weight-name]=text
     [primary-text-name]=label
-    [secondary-text-name]=label [attention]=windos
+    [secondary-text-name]=label [text-list]=text [text-encoders]=x [attention]=windos
     [tab-field-list]=label [float-layers]=pooler [secondary-text-list]=, [separator]=ab
     [log-to]=mlflow:x [layer-drop]=theta=0 [threshold]=accuracy [freeze]=layers [average-weights]=mean
     [split]=0.8 [group-by]=size [tp-plan]=x [quantiles]=0.5)

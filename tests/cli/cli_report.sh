@@ -59,7 +59,7 @@ expect_text "$out" '"profile":{"world":1,"n":1,'
 
 # Damaged and cut off: what is missing is said, the rest is shown.
 cp -r run cut
-head -c 4800 run/metrics.jsonl >cut/metrics.jsonl
+head -c 5100 run/metrics.jsonl >cut/metrics.jsonl
 echo '{' >cut/summary.json
 head -c 100 run/profile-rank0.json >cut/profile-rank0.json
 head -c 60 run/validation-best.csv >cut/validation-best.csv
