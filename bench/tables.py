@@ -169,7 +169,7 @@ def trident(table, options):
                            check=True, stdout=file)
         with open(out, encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
-        predicted[part] = np.array([row["probabilities"]["1"] if table.is_class else row[table.label] for row in rows])
+        predicted[part] = np.array([row["probabilities"]["1"] if table.is_class else row["prediction"] for row in rows])
         assert len(rows) == len(table.y[part])
     shutil.rmtree(run)
     return predicted
