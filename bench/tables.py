@@ -197,14 +197,16 @@ def show(options, part):
     print(f"| table, {part} rows | figure | " + " | ".join(options.rows) + " |\n|---|---|" + "---|" * len(options.rows))
     gains = {}
     for name in options.tables:
-        cells, means = [], {}
+        cells, means, tables = [], {}, {seed: Table(name, seed, options) for seed in options.seeds}
         for row in options.rows:
-            found = [score(Table(name, seed, options), part, np.load(place(options, name, row, seed, part)))
+            found = [score(tables[seed], part, np.load(place(options, name, row, seed, part)))
                      for seed in options.seeds if os.path.exists(place(options, name, row, seed, part))]
             means[row] = statistics.mean(found) if found else float("nan")
             spread = f" ± {statistics.stdev(found):.4f}" if len(found) > 1 else ""
             cells.append(f"{means[row]:.4f}{spread} ({len(found)})" if found else "")
-        gains[name] = means.get("Trident", float("nan")) - max(v for k, v in means.items() if k != "Trident")
+        baselines = [mean for row, mean in means.items() if row != "Trident"]
+        if baselines and "Trident" in means:
+            gains[name] = means["Trident"] - max(baselines)
         print(f"| {name} | {'AUC' if TABLES[name][2] else 'R2'} | " + " | ".join(cells) + " |")
     return gains
 
@@ -236,7 +238,7 @@ def main():
         return 0
     print()
     gains = show(options, "test")
-    if "Trident" in options.rows:
+    if gains:
         print("\nabove the best baseline: " + ", ".join(f"{name} {gain:+.4f}" for name, gain in gains.items()))
     return 0
 

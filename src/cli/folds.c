@@ -76,16 +76,16 @@ static tri_status accept_stack(const tri_cli *cli, const tri_settings *set, cons
 }
 
 static tri_status print_stack(const tri_cli *cli, const tri_settings *set, const tri_json *facts) {
-    static const char *const names[] = {"encoder", "linear", "trees"};
     const char *chosen = tri__text_in(facts, "chosen");
     tri_text_table table = {0};
     if (set->json) return tri__print_json(cli->out, facts);
     tri__text_table_add(&table, "head\tvalidation %s", tri__text_in(facts, "by"));
-    for (int i = 0; i < 3; i++) {
-        const tri_json *figure = tri__json_get(facts, names[i]);
+    for (int i = 0; i < TRI_STACK_HEADS; i++) {
+        const char *name = tri__stack_heads[i];
+        const tri_json *figure = tri__json_get(facts, name);
         if (tri__json_is_number(figure) && isfinite(tri__json_number_value(figure)))
-            tri__text_table_add(&table, "%s\t%.6g%s", i ? names[i] : "none", tri__json_number_value(figure),
-                                strcmp(names[i], chosen) ? "" : "\t(taken)");
+            tri__text_table_add(&table, "%s\t%.6g%s", i ? name : "none", tri__json_number_value(figure),
+                                strcmp(name, chosen) ? "" : "\t(taken)");
     }
     TRI_TRY(tri__print_table(cli, &table));
     TRI_OWNED(tri__free_at) char *folder = tri__text_quoted(set->output_dir);

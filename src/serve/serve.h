@@ -73,6 +73,8 @@ void tri__predictions_free(tri_predictions *predictions);
  * compares heads with the model alone, and puts the best one into the best checkpoint (docs/guide/stacking.md). facts
  * (new reference): {chosen, by, encoder, linear, trees, folds, rows}; figures of validation, NaN where a head was not
  * tried. log: not NULL. */
+enum { TRI_STACK_HEADS = 3 };
+extern const char *const tri__stack_heads[TRI_STACK_HEADS]; /* these keys; the first is the model alone */
 tri_status tri__serve_stack(const tri_settings *asked, int folds, const char *folder, const tri_log *log,
                             tri_json **facts);
 

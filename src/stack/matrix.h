@@ -24,3 +24,6 @@ static inline int tri__matrix_margins(const tri_matrix *x) { return x->n_classes
 static inline void tri__matrix_free(tri_matrix *x) {
     TRI_FREE(x->dense, x->start, x->index, x->value, x->y, x->weight);
 }
+/* The weighted mean of -log p[y], or of (y - answer)^2. answer [n, width]: numbers, probabilities, or with width 1 that
+ * of the second of two classes. */
+double tri__matrix_loss(const tri_matrix *rows, const float *answer, int width);

@@ -34,18 +34,6 @@ tri_status tri__xgboost_check(const tri_xgboost *x, int failed) {
 }
 #define CHECK(call) TRI_TRY(tri__xgboost_check(x, x->call))
 
-double tri__matrix_loss(const tri_matrix *e, const float *answer, int width) {
-    double sum = 0, total = 0;
-    for (int64_t i = 0; i < e->n; i++) {
-        int y = (int)e->y[i];
-        double one = (double)answer[i * width], p = width > 1 ? (double)answer[i * width + y] : y ? one : 1 - one,
-               off = (double)e->y[i] - one;
-        sum += (double)e->weight[i] * (e->n_classes ? -log(fmax(p, (double)FLT_MIN)) : off * off);
-        total += (double)e->weight[i];
-    }
-    return sum / total;
-}
-
 tri_status tri__xgboost_matrix(const tri_xgboost *x, const tri_matrix *m, int n_features, void **out) {
     size_t most = (size_t)(m->n * m->n_dense + m->start[m->n]), used = 0;
     TRI_OWNED(tri__free_at) size_t *start = NULL;

@@ -38,6 +38,3 @@ tri_status tri__xgboost_matrix(const tri_xgboost *xgboost, const tri_matrix *row
  * least loss, a new reference. One thread: no sum depends on how many there are. */
 tri_status tri__xgboost_train(const tri_xgboost *xgboost, const tri_matrix *train, const tri_matrix *valid,
                               int n_features, int depth, tri_json **model);
-/* The weighted mean of -log p[y], or of (y - answer)^2. answer [n, width]: numbers, probabilities, or with width 1 that
- * of the second of two classes. */
-double tri__matrix_loss(const tri_matrix *rows, const float *answer, int width);

@@ -17,7 +17,8 @@ typedef struct candidate {
     tri_json *decision;     /* fitted to its answers; NULL: none */
 } candidate;
 enum { ALONE, LINEAR, TREES, CANDIDATES };
-static const char *const names[CANDIDATES] = {"encoder", "linear", "trees"};
+const char *const tri__stack_heads[] = {"encoder", "linear", "trees"};
+_Static_assert((int)CANDIDATES == (int)TRI_STACK_HEADS, "each has a name");
 
 typedef struct job {
     const tri_settings *asked;
@@ -283,10 +284,11 @@ static tri_status choose(job *j, int folds, tri_json **facts) {
     int best = ALONE;
     for (int c = 0; c < CANDIDATES; c++)
         if (tri__best_beats(by, j->of[c].figure, j->of[best].figure)) best = c;
-    *facts = tri__json_pack("{s:s, s:s, s:i, s:{s:I, s:I}}", "chosen", names[best], "by", tri__best_name(by), "folds",
-                            folds, "rows", "training", (tri_json_int)j->rows[0].n, "validation",
-                            (tri_json_int)j->rows[1].n);
-    for (int c = 0; c < CANDIDATES; c++) tri__json_set_new(*facts, names[c], tri__json_real(j->of[c].figure));
+    *facts = tri__json_pack("{s:s, s:s, s:i, s:{s:I, s:I}}", "chosen", tri__stack_heads[best], "by",
+                            tri__best_name(by), "folds", folds, "rows", "training", (tri_json_int)j->rows[0].n,
+                            "validation", (tri_json_int)j->rows[1].n);
+    for (int c = 0; c < CANDIDATES; c++)
+        tri__json_set_new(*facts, tri__stack_heads[c], tri__json_real(j->of[c].figure));
     if (!tri__json_is_whole(*facts)) return tri__fail(TRI_RESOURCE, "out of memory");
     if (best == ALONE) return TRI_OK;
     tri__json_set(j->of[best].file, "chosen", *facts);
