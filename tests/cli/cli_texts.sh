@@ -109,6 +109,10 @@ for model in config plain; do
     expect_code 0
     run eval --checkpoint stacked-$model --data-path goods/test.csv --json --quiet
     expect "the head finds the word: $(json_number accuracy "$out")" is "$(json_number accuracy "$out")" '>' 0.9
+    run explain --checkpoint stacked-$model --data-path goods/test.csv --rows 2 --json
+    expect_code 0
+    run inspect goods/test.csv --model stacked-$model
+    expect_code 0
 done
 run train --config config.json "${few[@]}" tokens --fusion columns
 expect_code 0

@@ -96,8 +96,8 @@ static tri_status run(void *context, const tri_micro *micro, const float **probs
 static tri_status finish(void *context, const tri_encoded *rows, int64_t r, const float *computed, float *answer) {
     const tri_model *m = context;
     const tri_opened *o = m->first;
-    const int32_t *ids[2];
-    int64_t n[2];
+    const int32_t *ids[TRI_TEXTS_MAX];
+    int64_t n[TRI_TEXTS_MAX];
     float made[TRI_STACK_CLASSES];
     for (int t = 0; t < m->form.n_texts; t++) n[t] = tri__encoded_ids(rows, r, t, &ids[t]);
     memcpy(made, computed, (size_t)o->preprocess->n_classes * sizeof *made);
