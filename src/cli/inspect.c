@@ -180,11 +180,10 @@ static tri_status print_drift(const tri_cli *cli, const tri_json *facts) {
     tri__json_items(tri__json_get(facts, "drift"), of) {
         double psi = tri__number_in(of, "psi"), by_chance = tri__number_in(of, "by_chance");
         int is_known = tri__json_is_number(tri__json_get(of, "psi"));
-        const char *moved = !is_known ? "too few rows" : psi - by_chance < 0.1 ? "" : "moved";
-        char brief[128];
-        tri__text_table_add(&table, "%s\t%s\t%.4f\t%.4f\t%s%s",
-                            tri__text_brief(tri__text_in(of, "name"), 30, brief, sizeof brief),
-                            tri__text_in(of, "kind"), psi, by_chance, moved, psi - by_chance < 0.25 ? "" : " far");
+        const char *moved = psi - by_chance < 0.1 ? "" : psi - by_chance < 0.25 ? "moved" : "moved far";
+        tri__text_table_add(&table, "%s\t%s\t%s", tri__text_brief(tri__text_in(of, "name"), 30, (char[128]){0}, 128),
+                            tri__text_in(of, "kind"),
+                            is_known ? TRI_TEXT(64, "%.4f\t%.4f\t%s", psi, by_chance, moved) : "\t\ttoo few rows");
     }
     fprintf(cli->out, "\n%lld rows of %s, and those that %s was trained on:\n",
             (long long)tri__whole_in(facts, "rows"), tri__text_in(facts, "table"), tri__text_in(facts, "checkpoint"));
